@@ -1,4 +1,4 @@
-//! Which workflows there are, where they come from, and which file wins when two have the same id.
+//! The catalogue of workflows: their sources, and which file wins when two have the same id.
 //!
 //! From the lowest precedence to the highest:
 //!
@@ -6,14 +6,14 @@
 //! 2. **pack**: `workflows/` of installed packs, the highest version of each;
 //! 3. **user**: the user's own folder;
 //! 4. **configured**: folders that were attached, then those that the process was started with, in their order;
-//! 5. **git**: repositories that the user wrote into `sources.toml`;
+//! 5. **git**: repositories that the user listed in `sources.toml`;
 //! 6. **project**: `workflows/` in the workspace, or in its nearest ancestor up to the root of the repository.
 //!
-//! A later source wins, and the losers are listed with the reason. Two rules stand above the ladder: an id that
-//! begins with `wr.` is always the program's own, and a file that is broken is reported and never in the way of others.
+//! A later source wins, and shadowed files are listed with the reason. Two rules override precedence: an id that begins
+//! with `wr.` always belongs to the program, and an invalid file is reported and never shadows a valid one.
 //!
-//! Folders are looked through at every call, so that an edit counts at once; files are parsed and compiled
-//! when they change, and bundled workflows when somebody asks for one.
+//! Folders are scanned on every call, so that an edit takes effect immediately. Files are parsed and compiled when they
+//! change, bundled workflows on first use.
 
 mod bundled;
 mod compiled;
@@ -54,22 +54,22 @@ use self::repository::Repositories;
 use self::resolve::{Candidate, Winner, candidates, decide, file_problem, words};
 use self::sources::Sources;
 
-/// Where the catalogue looks.
+/// The locations of workflow sources.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueOptions {
-    /// The folder of installed packs. It need not exist.
+    /// The folder of installed packs. It does not have to exist.
     pub packs_dir: Option<PathBuf>,
-    /// The user's own folder. It need not exist.
+    /// The user's own folder. It does not have to exist.
     pub user_dir: Option<PathBuf>,
-    /// Folders that this process was started with; a later one wins over an earlier one.
+    /// Folders that this process was started with. Later folders have precedence.
     pub configured_dirs: Vec<PathBuf>,
-    /// The list of attached folders and git repositories. It need not exist.
+    /// The file that lists attached folders and git repositories. It does not have to exist.
     pub sources_file: Option<PathBuf>,
-    /// Where copies of git repositories are kept. Without it, only local repositories are read.
+    /// The folder for copies of git repositories. Without it, only local repositories are read.
     pub git_cache: Option<PathBuf>,
 }
 
-/// The workflows that can be run. Clones share what they remember.
+/// The workflows that can be run. Clones share their caches.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     inner: Arc<Inner>,
@@ -83,20 +83,20 @@ struct Inner {
 }
 
 impl Catalogue {
-    /// A catalogue of these places. Nothing is read before it is asked for.
+    /// Creates a catalogue. Nothing is read before the first query.
     pub fn new(options: CatalogueOptions) -> Self {
         let (folders, repositories) = (Folders::default(), Repositories::default());
         Self { inner: Arc::new(Inner { options, folders, repositories }) }
     }
 
-    /// The workflow of an id, as a run started now would pin it.
+    /// Finds a workflow by id, in the version that a run started now would be pinned to.
     ///
     /// # Errors
-    /// `NOT_FOUND` with the nearest ids, or `PRECONDITION_FAILED` with the file and the cause when there is a
-    /// file with that id and it, or what the project binds to it, is not valid.
+    /// `NOT_FOUND` with the nearest ids. `PRECONDITION_FAILED` with the file and the cause, if a file has that id but the
+    /// file, or the project's bindings for it, are invalid.
     pub fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Result<Arc<Found>, Envelope> {
         let project = workspace.map(Project::of).unwrap_or_default();
-        // No folder is looked at for an id of the program: nothing in one could change the answer.
+        // Folders are not scanned for a reserved id, because no file can provide one.
         if is_reserved(workflow_id) {
             return match registry::bundled_workflow(workflow_id) {
                 Some(_) => find_bundled(workflow_id, &project).map(Arc::new),
@@ -159,7 +159,8 @@ impl Catalogue {
         }))
     }
 
-    /// The source of a workflow that was [found](Self::find), as it is now; nothing where it lies in no file, or cannot be read.
+    /// The current source text of a workflow that was [found](Self::find). `None` if it has no file, or the file cannot
+    /// be read.
     pub fn source_text(&self, found: &Found) -> Option<String> {
         match &found.path {
             Some(path) => {
@@ -173,7 +174,7 @@ impl Catalogue {
         }
     }
 
-    /// Everything there is to choose from, and everything that was left out.
+    /// Lists all workflows, and all files that were left out.
     pub fn list(&self, workspace: Option<&Path>) -> Listing {
         let project = workspace.map(Project::of).unwrap_or_default();
         let mut sources = self.sources(&project);
@@ -248,28 +249,28 @@ impl Catalogue {
         listing
     }
 
-    /// What a run of a bundled workflow would be pinned to without bindings.
+    /// The hash that a run of a bundled workflow would be pinned to without bindings.
     pub fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash> {
         let parsed = bundled::source(registry::bundled_workflow(workflow_id)?).ok()?;
         let (digest, source) = &*parsed;
         compiled::compile(*digest, source, &Bindings::default()).ok().map(|compiled| compiled.workflow.hash())
     }
 
-    /// Adds a folder to the sources, for this and every later process. One that is attached already is fine.
-    /// Gives the path as it is kept.
+    /// Adds a folder to the sources, for this and every later process. Does nothing if the folder is already attached.
+    /// Returns the stored path.
     ///
     /// # Errors
-    /// The path is not that of a folder, or the list of sources cannot be changed.
+    /// The path is not a folder, or the list of sources cannot be changed.
     pub fn attach(&self, path: &str) -> Result<String, Envelope> {
         let file = self.inner.options.sources_file.as_deref().ok_or_else(error::no_store)?;
         managed::attach(file, path, SystemTime::now())
     }
 
-    /// Removes a folder from the sources; its files are left alone. One that is not attached is fine.
-    /// Gives the path as it was kept.
+    /// Removes a folder from the sources; its files are not touched. Does nothing if the folder is not attached. Returns
+    /// the stored path.
     ///
     /// # Errors
-    /// The path is not an absolute one, or the list of sources cannot be changed.
+    /// The path is not absolute, or the list of sources cannot be changed.
     pub fn detach(&self, path: &str) -> Result<String, Envelope> {
         let file = self.inner.options.sources_file.as_deref().ok_or_else(error::no_store)?;
         managed::detach(file, path)
@@ -280,11 +281,11 @@ impl Catalogue {
         Sources::read(options, project, folders, repositories)
     }
 
-    /// The refusal for an id of the program that no bundled workflow has.
+    /// The error for a reserved id that no bundled workflow has.
     fn unknown(&self, project: &Project, workflow_id: &str) -> Envelope {
         let sources = self.sources(project);
         let all = candidates(&sources.layers);
-        // A file may claim such an id. Its author should hear why that does not work.
+        // If a file claims the reserved id, the error explains to its author why that is not possible.
         let verdict = all.get(workflow_id).map(|candidates| decide(candidates));
         match verdict.as_ref().and_then(|verdict| verdict.broken.first()) {
             Some((candidate, problems)) => error::invalid(workflow_id, &candidate.path(), problems),
@@ -347,10 +348,10 @@ fn bundled_entry(card: &bundled::Card, shadowed: Option<Vec<Shadowed>>) -> Entry
     }
 }
 
-/// Compiles a workflow with what the project puts into its slots, and says what there is to warn of.
+/// Compiles a workflow with the project's bindings, and collects warnings.
 ///
-/// Bindings that are wrong are an error and not a reason to take another file or the defaults: a run must not
-/// quietly do something else than the project chose.
+/// Invalid bindings are an error. They never cause a fallback to another file or to the defaults, because a run must not
+/// silently differ from what the project configured.
 fn compile(
     project: &Project,
     file: &str,
@@ -366,7 +367,7 @@ fn compile(
             Ok(bound) => Ok((bound, Vec::new())),
             Err(problems) => Err(error::invalid(&source.id, &bindings_file(), &problems)),
         },
-        // Without slots there is nothing to bind, and the file cannot matter.
+        // Without slots there is nothing to bind, so an invalid bindings file is irrelevant.
         Err(problems) if plain.workflow.bindings.is_empty() => {
             let cause = problems.first().map(ToString::to_string).unwrap_or_default();
             Ok((plain, vec![format!("The bindings of the project cannot be read: {cause}")]))
@@ -383,7 +384,7 @@ fn id_status(workflow_id: &str) -> IdStatus {
     if workflow_id.contains('.') { IdStatus::Namespaced } else { IdStatus::Legacy }
 }
 
-/// What to rename a workflow to that has no namespace.
+/// A suggested id for a workflow without a namespace.
 fn suggested_id(candidate: &Candidate<'_>, all: &BTreeMap<&str, Vec<Candidate<'_>>>) -> Option<String> {
     let Content::Workflow(parsed) = &candidate.file.content else { return None };
     let [plain, suffixed] = &parsed.suggestions;

@@ -1,7 +1,7 @@
-//! The guided service: starts, continues, checkpoints and resumes sessions over a [store](ports::sessions).
+//! The guided service: starts, continues, checkpoints and resumes sessions in a [store](ports::sessions).
 //!
-//! Each call reads the log, asks the pure engine which events the call adds, appends them, and replies. A call that is
-//! recorded already is answered from the log, without a lock and without a new decision.
+//! Each call reads the log, asks the pure engine which events to add, appends them, and replies. A call that is already
+//! recorded is answered from the log, without a lock and without a new decision.
 
 pub mod api;
 mod checkpoint;
@@ -51,10 +51,10 @@ use crate::catalogue::{Catalogue, Found, Listing};
 use crate::system::{Clock, Entropy};
 use sessions::Sessions;
 
-/// How many pinned workflows are kept in memory.
+/// The maximum number of pinned workflows that are cached.
 const CACHED_WORKFLOWS: usize = 16;
 
-/// What the guided service is made of.
+/// The dependencies of the guided service.
 pub struct GuidedOptions {
     /// The sessions of one tenant.
     pub store: Arc<dyn SessionStore>,
@@ -110,18 +110,18 @@ impl Guided {
         &self.catalogue
     }
 
-    /// The store below.
+    /// The store of this tenant's sessions.
     pub fn store(&self) -> &dyn SessionStore {
         &*self.store
     }
 
-    /// All workflows that can be started in a workspace. A broken file is part of the result.
+    /// Lists all workflows that can be started in a workspace. Invalid files are part of the result.
     pub async fn list_workflows(&self, workspace: Option<PathBuf>) -> Listing {
         let catalogue = self.catalogue.clone();
         blocking(move || catalogue.list(workspace.as_deref())).await
     }
 
-    /// A workflow as a run started now would be pinned to it.
+    /// Finds a workflow, in the version that a run started now would be pinned to.
     ///
     /// # Errors
     /// An unknown or invalid workflow.
@@ -134,12 +134,12 @@ impl Guided {
         blocking(move || catalogue.find(workspace.as_deref(), &workflow_id)).await
     }
 
-    /// The signing keys, read for each call: a rotation by another process takes effect at once.
+    /// The signing keys. They are read for each call, so a rotation by another process takes effect immediately.
     async fn keyring(&self) -> Result<Keyring, Refusal> {
         if let Some(keyring) = self.store.keyring().await? {
             return Ok(keyring);
         }
-        // One of the first calls of a new store makes the keys; the others wait and find them.
+        // One of the first calls on a new store creates the keys. Concurrent calls wait here and then read them.
         let _first = self.making_keys.lock().await;
         let mut entropy = [0; 32];
         self.entropy.fill(&mut entropy).map_err(|cause| refusal::no_entropy(&cause))?;
@@ -149,7 +149,7 @@ impl Guided {
     /// The compiled workflow that a run is pinned to.
     ///
     /// # Errors
-    /// One that is missing, damaged, or of a newer version.
+    /// The workflow is missing, damaged, or was written by a newer version.
     pub async fn pinned(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Refusal> {
         let cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(workflow) = cached {
@@ -161,17 +161,17 @@ impl Guided {
         Ok(workflow)
     }
 
-    /// Keeps a stored workflow in memory, so that the next call of its run does not read it.
+    /// Caches a stored workflow, so that the next call of its run does not read it from the store.
     fn keep_workflow(&self, hash: WorkflowHash, workflow: &Arc<CompiledWorkflow>) {
         let mut cached = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= CACHED_WORKFLOWS && !cached.contains_key(&hash) {
-            // Which one is dropped only decides how soon it is read again.
+            // Evicting everything is correct: evicted workflows are read again on demand.
             cached.clear();
         }
         cached.insert(hash, Arc::clone(workflow));
     }
 
-    /// The names of the workflows of a session's runs, for the index. One that cannot be read has none.
+    /// The names of the workflows of a session's runs, for the index. Workflows that cannot be read are left out.
     async fn workflow_names(&self, state: &SessionState) -> WorkflowNames {
         let mut names = HashMap::with_capacity(1);
         for run in state.runs() {
@@ -193,7 +193,7 @@ impl WorkflowNames {
     }
 }
 
-/// Parses a pinned workflow. The version is read first: a newer one has members that this program does not know.
+/// Parses a pinned workflow. The version is checked first, because a newer version may have unknown fields.
 fn decode(hash: WorkflowHash, bytes: &[u8]) -> Result<CompiledWorkflow, Refusal> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

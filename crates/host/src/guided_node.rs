@@ -1,20 +1,22 @@
-//! Guided nodes: a run equips an agent, guides it, and continues with the result.
+//! Guided nodes: a run composes a workspace for an agent, guides the agent through a session, and continues with the
+//! result.
 //!
-//! The engine of runs only requests "guide this node". Here it is executed, in steps that can each be repeated:
+//! The engine of runs only emits the effect "guide this node". This module executes it, in steps that are idempotent:
 //!
 //! ```text
 //!  Effect::Guide ─► equip: compose, apply ─► start the session ─► GuideStarted   the run waits, durably
 //!                       │ by path and lease      │ by derived id
-//!                       └── repeated after a crash, nothing happens twice ──┘
+//!                       └────── idempotent ──────┘
 //!
 //!  an agent advances the session, in this process or another
 //!       └─► watch ─► the session's result, from its log ─► deliverables ─► GuideEnded   one commit
 //!
-//!  Effect::EndGuide ─► the mark that nobody waits ─► the agent's next step is refused
+//!  Effect::EndGuide ─► mark the session as ended ─► the agent's next step is refused
 //! ```
 //!
-//! The log of the session and the log of the run are separate, and no commit spans both. They agree because each step reads what
-//! the previous one made durable: the session's id is derived from the run, the run's completion from the session.
+//! The session and the run have separate logs, and no commit spans both. They stay consistent because each step depends
+//! only on what the previous step made durable: the session's id is derived from the run, and the run's completion from
+//! the session.
 
 mod agents;
 mod artifacts;
@@ -54,49 +56,49 @@ pub(crate) use self::failure::Trouble;
 pub(crate) use self::watch::Waiter;
 use self::watch::Watched;
 
-/// What guided nodes need.
+/// The dependencies of guided nodes.
 pub struct Options {
     /// The guided sessions of each tenant.
     pub tenants: Arc<Tenants>,
-    /// The keys of agents.
+    /// Issues the session keys of agents.
     pub keys: SessionKeys,
-    /// The folders that manifests and libraries are named in; the first that has one wins.
+    /// The folders in which manifests and libraries are looked up. The first match wins.
     pub places: Vec<PathBuf>,
-    /// The folder of workspaces, which is made if it does not exist.
+    /// The folder of workspaces. It is created if it does not exist.
     pub workspaces: PathBuf,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Where tests simulate crashes. Without one, every step may be made.
+    /// Lets tests simulate crashes. Without a gate, every step is executed.
     pub gate: Option<Gate>,
-    /// The agents that the host starts itself. Without, a node that names one fails.
+    /// The agents that the host starts itself. Without them, a node that names an agent fails.
     pub agents: Option<AgentOptions>,
 }
 
-/// Decides whether a step may be made. One that may not is retried, as after a failure of the disk.
+/// Decides whether a step is executed. A step that is not executed is retried, as after a disk failure.
 pub type Gate = Arc<dyn Fn(Step) -> bool + Send + Sync>;
 
-/// The steps of a guided node, each a point where the process can crash.
+/// The steps of a guided node. Each is a point where the process can crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Nothing was done yet.
+    /// Before the workspace is composed.
     Equip,
-    /// The workspace is in place.
+    /// The workspace is in place; the session does not exist yet.
     Start,
-    /// The session exists, and the run does not know.
+    /// The session exists; the run has not recorded it yet.
     Started,
-    /// The session may be complete, and was not checked.
+    /// The session may be complete; it was not checked yet.
     Look,
-    /// The result was read, and the run does not know.
+    /// The result was read; the run has not recorded it yet.
     Collected,
-    /// The run knows, and the workspace is still held.
+    /// The run has recorded the result; the workspace is not released yet.
     Release,
-    /// Nobody waits any more, and the session is not marked.
+    /// The run no longer waits; the session is not marked yet.
     Mark,
-    /// The session is marked, and the run does not know.
+    /// The session is marked; the run has not recorded it yet.
     Marked,
 }
 
-/// Carries out guided nodes. Cheap to clone.
+/// Executes guided nodes. Cheap to clone.
 #[derive(Clone)]
 pub struct GuidedNodes {
     inner: Arc<Inner>,
@@ -117,16 +119,16 @@ impl fmt::Debug for GuidedNodes {
     }
 }
 
-/// A node to be carried out: what the run asks for, and whose it is.
+/// A guided node to execute.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// Whose the run is.
+    /// The tenant of the run.
     pub(crate) tenant: Tenant,
     pub(crate) run_id: RunId,
     pub(crate) workflow_id: WorkflowId,
-    /// What it asks for.
+    /// The request of the run.
     pub(crate) guide: Guide,
-    /// The artifacts of the nodes before this one.
+    /// The artifacts of the preceding nodes.
     pub(crate) artifacts: Vec<InputArtifact>,
 }
 
@@ -149,10 +151,10 @@ impl GuidedNodes {
         guided.map_err(|refusal| failure::of_start(&refusal))
     }
 
-    /// Equips the agent and starts the session. If repeated, it finds what exists.
+    /// Composes the workspace and starts the session. Idempotent.
     ///
     /// # Errors
-    /// Why the node fails, or that it has to be retried.
+    /// The node fails, or the step has to be retried.
     pub(crate) async fn begin(&self, job: &Job) -> Result<(), Trouble> {
         self.pass(Step::Equip)?;
         let session_id = session_id(&job.guide.session_id)?;
@@ -160,7 +162,8 @@ impl GuidedNodes {
             self.check_agent(agent, &job.tenant)?;
         }
         let guided = self.guided(&job.tenant).await?;
-        // An existing session was started when its workspace was complete. By now the agent may have changed it.
+        // The workspace of an existing session was complete when the session started. The agent may have changed it
+        // since, so it is not composed again.
         let known = guided.store().revision(session_id.clone()).await;
         if known.map_err(|error| failure::of_start(&error.into()))?.is_some() {
             return Ok(());
@@ -197,10 +200,10 @@ impl GuidedNodes {
         self.pass(Step::Started)
     }
 
-    /// The result of a session; `None` before it is complete.
+    /// The result of a session, or `None` before it is complete.
     ///
     /// # Errors
-    /// Why the node fails, or that it has to be retried.
+    /// The node fails, or the step has to be retried.
     pub(crate) async fn result(
         &self,
         tenant: &Tenant,
@@ -232,7 +235,7 @@ impl GuidedNodes {
         Ok(Some(GuideResult { outputs, deliverables: delivered }))
     }
 
-    /// Releases the workspace of a session once the run has its content. A lease that is not released expires.
+    /// Releases the workspace of a session after its result was recorded. A lease that is not released expires.
     pub(crate) async fn release(&self, tenant: &Tenant, session: &str) {
         if self.pass(Step::Release).is_err() {
             return;
@@ -246,10 +249,10 @@ impl GuidedNodes {
         }
     }
 
-    /// Marks a session that its run no longer waits for, and releases its workspace.
+    /// Marks a session that its run no longer waits for as ended, and releases its workspace.
     ///
     /// # Errors
-    /// That it has to be retried.
+    /// The step has to be retried.
     pub(crate) async fn end(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
         self.pass(Step::Mark)?;
         self.forget(session, &ended.run_id, &ended.node_id);
@@ -295,14 +298,14 @@ impl GuidedNodes {
         Ok(standing.link.is_some_and(|link| link.run_id == job.run_id))
     }
 
-    /// Starts the agent that a node names, or takes over the one that an earlier host started.
+    /// Starts the agent that a node names, or adopts the process that an earlier host started.
     pub(crate) fn attend(&self, job: Job) {
         if let Some(agent) = job.guide.agent.clone() {
             Agents::attend(self, job, agent);
         }
     }
 
-    /// Stops every agent that this host started, for the end of the process.
+    /// Stops every agent that this host started. Called at shutdown.
     pub async fn stop_agents(&self) {
         if let Some(agents) = self.agents() {
             agents.stop_all().await;
@@ -324,7 +327,8 @@ impl GuidedNodes {
         }
     }
 
-    /// The number of events of an open session, and whether it waits for a person. `None` if it is complete, or no run waits for it.
+    /// The number of events of an open session, and whether it waits for a person. `None` if it is complete, or no run
+    /// waits for it.
     async fn open_session(&self, tenant: &Tenant, session: &str) -> Result<Option<(u64, bool)>, Trouble> {
         let session_id = session_id(session)?;
         let guided = self.guided(tenant).await?;
@@ -338,7 +342,7 @@ impl GuidedNodes {
         Ok(Some((standing.events, waits_for_person)))
     }
 
-    /// Marks a session as one that no run waits for.
+    /// Marks a session as ended.
     async fn mark(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
         let marked = self.guided(tenant).await?.end(&session_id(session)?, ended).await;
         marked.map(drop).map_err(|refusal| failure::of_session(session, &refusal))
@@ -349,7 +353,7 @@ impl GuidedNodes {
         self.inner.options.workspaces.join(folders::of(run_id, node_id))
     }
 
-    /// The workspace of a session that was started in one.
+    /// The workspace of a session, if it has one.
     fn root_of(&self, link: Option<&Link>) -> Option<PathBuf> {
         let link = link.filter(|link| link.is_equipped)?;
         Some(self.workspace(&link.run_id, &link.node_id))
@@ -377,7 +381,7 @@ fn preferences(guide: &Guide) -> Result<Option<PreferenceDelta>, Trouble> {
     Ok(given.then_some(PreferenceDelta { autonomy, risk_policy }))
 }
 
-/// The failure of a node on a host that guides nobody.
+/// The failure of a guided node on a host without guided sessions.
 pub(crate) fn not_provided() -> GuideFailure {
     let error = flow::state::RunError::of(
         FailureCode::CapabilityNotProvided,

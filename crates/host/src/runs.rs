@@ -1,19 +1,19 @@
-//! Runs: created, watched, answered, ended.
+//! The service of runs: creates, reads, advances and ends them.
 //!
-//! Each operation takes the same way. The run's state is taken from memory, or folded from its log; the core decides what
-//! follows; one commit makes it durable, with the answer to the caller's key and the entry of the audit log in it; then, and
-//! only then, streams are told, effects are made and the caller is answered.
+//! Each operation works the same way. The state of the run is taken from memory, or folded from its log. The engine decides
+//! what follows. One commit makes the decision durable, together with the reply for the caller's idempotency key and the audit
+//! entry. Only after the commit does the host notify streams, perform effects and reply to the caller.
 //!
 //! ```text
-//!  request ─► lock of the run ─► decide ─► commit (shared fsync) ─► streams, effects, answer
+//!  request ─► lock of the run ─► decide ─► commit (shared fsync) ─► streams, effects, reply
 //!  timer, child, effect ──┘                                          │
 //!        ▲                                                           │
-//!        └──────────────────── what the effects come to ◄────────────┘
+//!        └──────────────────── results of effects ◄──────────────────┘
 //! ```
 //!
-//! What was under way when the process ended is found again by [`Runs::recover`]: a run that is not at its end is told so, and asks
-//! again for the timers, children and effects that it waits for. Children have derived ids and effects a layer-2 identity, so asking
-//! twice does nothing twice. Nodes that guide an agent lead out of this module and back: `guide.rs`, and [`crate::guided_node`].
+//! After a restart, [`Runs::recover`] continues the runs that have not ended: each requests again the timers, children and
+//! effects that it waits for. Ids of children are derived and effects have a layer-2 identity, so a repeated request has no
+//! second effect. Guided nodes are handled in `guide.rs` and [`crate::guided_node`].
 
 mod advance;
 pub mod annotations;
@@ -102,34 +102,34 @@ use crate::executors::Executors;
 use crate::guided_node::GuidedNodes;
 use crate::system::{Clock, Entropy};
 
-/// How many requests that write may be under way at once; more are told to come back. Each holds a few kilobytes, and waits for
-/// one shared fsync.
+/// The maximum number of writing requests in progress at once. Further requests are refused and can be retried. Each request
+/// holds a few kilobytes and waits for one shared fsync.
 pub const MAX_WRITES: usize = 4096;
 
-/// How long a stop waits for the work of nodes. What is not done by then is work of unknown outcome for the next start.
+/// How long shutdown waits for the work of nodes. Work that is not done by then has an unknown outcome for the next start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a host of runs is made of.
+/// What [`Runs`] is built from.
 pub struct Options {
-    /// Where runs are kept.
+    /// Stores the runs.
     pub store: Arc<dyn RunStore>,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// For ids that nobody can guess.
+    /// The source of randomness for unguessable ids.
     pub entropy: Arc<dyn Entropy>,
-    /// What no run may exceed.
+    /// The limits of every run.
     pub limits: Limits,
-    /// What is served.
+    /// The capabilities that this host serves.
     pub capabilities: Capabilities,
-    /// The secrets that sign references to interrupts, the current one first.
+    /// The secrets that sign references to interrupts. The current one is first.
     pub token_secrets: Vec<[u8; 32]>,
-    /// Where clients reach this host, without a slash at the end.
+    /// The base URL for clients, without a trailing slash.
     pub public_url: String,
-    /// What checkpoints of the audit log are signed with.
+    /// Signs the checkpoints of the audit log.
     pub audit_key: AuditKey,
-    /// Where secrets come from.
+    /// The source of secrets.
     pub secrets: Arc<dyn Secrets>,
-    /// How addresses are called that callers chose.
+    /// The client for requests to addresses that callers chose.
     pub outbound: outbound::Client,
 }
 
@@ -152,27 +152,27 @@ struct Inner {
     unsigned: Unsigned,
     resolved: Resolved,
     changes: watch::Sender<u64>,
-    /// Where guided nodes lead, on a host that has a way for them.
+    /// Handles guided nodes. Unset on a host without them.
     path: OnceLock<GuidedNodes>,
-    /// What nodes may use, on a host that lets them use anything.
+    /// Executes the work of nodes. Unset on a host without executors.
     executors: OnceLock<Executors>,
     withheld: Mutex<BTreeSet<&'static str>>,
-    /// The work of nodes that is under way.
+    /// Limits the work of nodes in progress.
     places: WorkLimits,
-    /// Decisions that take long.
+    /// Runs decisions that take long.
     heavy: ComputePool,
-    /// What is left of the work of a start.
+    /// What remains of the recovery after the start.
     recovery: Recovery,
     one_by_one: KeyedLock,
     known_keys: KnownKeys,
     health: StoreHealth,
-    /// The newest checkpoints outside the database, on a host that has a place for them.
+    /// The newest audit checkpoints in a file outside the database, if the host has one.
     anchors: OnceLock<Anchors>,
     traces: Traces,
     counters: Counters,
-    /// Whose triggers are to be looked at.
+    /// The tenants whose triggers must be checked.
     listeners: listeners::Changed,
-    /// Children that are durable and have yet to begin.
+    /// Children that are durable and have not begun.
     newborn: new_children::NewChildren,
 }
 
@@ -183,7 +183,7 @@ impl fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// The service on a store. What was under way does not go on before [`Runs::recover`].
+    /// Creates the service on a store. Runs in progress do not continue before [`Runs::recover`].
     pub fn new(options: Options) -> Self {
         let runs = Self {
             inner: Arc::new(Inner {
@@ -219,67 +219,67 @@ impl Runs {
         runs
     }
 
-    /// What no run may exceed.
+    /// The limits of every run.
     pub fn limits(&self) -> &Limits {
         &self.inner.options.limits
     }
 
-    /// What is served.
+    /// The capabilities that this host serves.
     pub fn capabilities(&self) -> Capabilities {
         let own = &self.inner.options.capabilities;
         let served = self.inner.executors.get().map_or_else(|| own.clone(), |executors| executors.widen(own));
         self.withheld().into_iter().fold(served, Capabilities::without)
     }
 
-    /// The flags of discovery that are withheld: for tests.
+    /// The discovery flags that are withheld. For tests.
     pub fn withheld(&self) -> BTreeSet<&'static str> {
         self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves without what these flags of discovery stand for, whatever could be served. Workflows that are registered stay: for tests.
+    /// Stops serving the features of these discovery flags. Registered workflows stay. For tests.
     pub fn withhold(&self, flags: BTreeSet<&'static str>) {
         *self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner) = flags;
     }
 
-    /// Lets nodes use what these hands reach. Once, before anything runs.
+    /// Sets the executors of nodes. Call once, before any run starts.
     pub fn equip(&self, executors: Executors) {
-        // A second pair is not taken: workflows were checked against the first.
+        // A second call has no effect, because workflows were validated against the first executors.
         let _ = self.inner.executors.set(executors);
     }
 
-    /// What nodes may use.
+    /// The executors of nodes.
     pub fn executors(&self) -> Option<&Executors> {
         self.inner.executors.get()
     }
 
-    /// The providers of models that callers may choose from.
+    /// The model providers that callers may choose from.
     fn providers(&self) -> Vec<&str> {
         let models = self.executors().and_then(Executors::models);
         models.map(|models| models.choosable().collect()).unwrap_or_default()
     }
 
-    /// What was counted since the start.
+    /// The counters since the start.
     pub fn counts(&self) -> Counts {
         self.inner.counters.now()
     }
 
-    /// Where clients reach this host.
+    /// The base URL for clients.
     pub fn public_url(&self) -> &str {
         &self.inner.options.public_url
     }
 
-    /// Takes no more requests that write, and waits until those under way are done.
+    /// Refuses further requests that write, and waits until those in progress are done.
     pub async fn drain(&self) {
         self.inner.stopping.store(true, Ordering::SeqCst);
         self.inner.timer_set.notify_waiters();
         self.inner.stop.notify_waiters();
-        // Every permit is there again once every write is done.
+        // All permits are available again once every write is done.
         let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
         let _all = self.inner.writes.acquire_many(all).await;
         let _ = tokio::time::timeout(PATIENCE, self.inner.places.idle()).await;
     }
 
-    /// Whether requests can be served: the store answers, every run goes on that was under way, and the host is not being stopped.
+    /// Whether the host can serve requests: the store responds, recovery is complete, and the host is not shutting down.
     pub async fn is_ready(&self) -> bool {
         !self.is_stopping()
             && self.recovering().is_none()
@@ -287,10 +287,10 @@ impl Runs {
             && self.store_trouble().is_none()
     }
 
-    /// Checks that the store answers.
+    /// Checks that the store responds.
     ///
     /// # Errors
-    /// When it does not, with what it said as the source.
+    /// If the store fails. Its error is the source.
     pub async fn check_store(&self) -> Result<(), Refusal> {
         self.store().next_timer().await.map(drop).map_err(|error| {
             Refusal::unavailable("the store of the host does not answer", 5).because(Cause::new(error))
@@ -301,18 +301,18 @@ impl Runs {
         self.inner.stopping.load(Ordering::SeqCst)
     }
 
-    /// Waits until the host is being stopped.
+    /// Waits until the host shuts down.
     pub(crate) async fn stopped(&self) {
         let stop = self.inner.stop.notified();
         tokio::pin!(stop);
-        // Registered before the look, so that a stop in between is not missed.
+        // Registered before the check, so that a stop in between is not missed.
         stop.as_mut().enable();
         if !self.is_stopping() {
             stop.await;
         }
     }
 
-    /// An id that nobody can guess.
+    /// An unguessable id.
     fn new_id(&self, prefix: &str) -> Result<String, Refusal> {
         let mut random = [0_u8; 16];
         let filled = self.inner.options.entropy.fill(&mut random);
@@ -320,7 +320,7 @@ impl Runs {
         Ok(format!("{prefix}{}", canon::encoding::hex(&random)))
     }
 
-    /// The time, as this host knows it.
+    /// The current time of the host's clock.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.inner.options.clock.now_ms())
     }
@@ -345,8 +345,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Waits for a commit that changes keys and forgets the cached keys, in a task of its own: the cache must be cleared even if the
-    /// caller stops waiting.
+    /// Waits for a commit that changes keys, then clears the cached keys. This runs in its own task: the cache must be cleared even
+    /// if the caller stops waiting.
     async fn forget_keys_after(&self, committed: CommitFuture) -> Result<(), CommitError> {
         let runs = self.clone();
         let task = tokio::spawn(async move {
@@ -370,7 +370,7 @@ impl Runs {
     }
 }
 
-/// The system gave no randomness.
+/// The system failed to provide randomness.
 fn no_entropy(error: impl std::error::Error + Send + Sync + 'static) -> Refusal {
     Refusal::new(ApiCode::InternalError, "the system has no entropy to give").because(Cause::new(error))
 }

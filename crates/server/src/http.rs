@@ -7,7 +7,7 @@
 //!
 //! * `routes` is one table. The router, the OpenAPI document, the methods that a 405 lists and the labels of the metrics are all
 //!   generated from it, so they cannot contradict each other.
-//! * `exchange` takes every request through the same checks in the same order. A handler cannot forget one, because it
+//! * `exchange` runs the same checks on every request, in the same order. A handler cannot forget one, because it
 //!   is only called after them.
 //! * `handlers` translate and nothing else.
 //! * `origin_policy` decides which web pages may send requests.
@@ -55,7 +55,7 @@ pub use self::serve::{serve, serve_router};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};
 pub use self::status::status;
 
-/// Answers one request without a connection.
+/// Answers one request without a network connection.
 pub async fn answer_one(
     HttpState(service): HttpState,
     request: http::Request<axum::body::Body>,

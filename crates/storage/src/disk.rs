@@ -1,10 +1,9 @@
-//! The file system as the store sees it: a few operations, each a point where a machine can die.
+//! The file system operations that the store uses. Each is a point where the machine can crash.
 //!
-//! Everything the store promises about crashes is a promise about the order of these operations,
-//! so they are a port. [`RealDisk`] carries them out; [`MemoryDisk`] keeps files for as long as the
-//! process lives. `FaultyDisk`, which only tests are built with (feature `testing`), also keeps files in
-//! memory, remembers what was synced, and dies before the n-th write, which lets a test enumerate
-//! every crash instead of sampling a few.
+//! The store's crash guarantees depend on the order of these operations, so they are a port. [`RealDisk`] uses the file
+//! system. [`MemoryDisk`] keeps files in memory until the process exits. `FaultyDisk` (feature `testing`, only for tests)
+//! also keeps files in memory, tracks what was synced, and crashes before the n-th write. A test can therefore enumerate
+//! every crash point instead of sampling a few.
 
 #[cfg(feature = "testing")]
 mod faulty;
@@ -25,148 +24,148 @@ pub use real::RealDisk;
 /// A directory that the store owns, and the operations on it.
 ///
 /// # Contract
-/// * Paths are relative to the directory and never leave it; no symbolic link is followed.
-/// * What is created is readable and writable by its owner alone.
-/// * Content survives a power cut once its file was synced, a name once its directory was. Until
-///   then each may survive or not, and appended bytes may survive in part or as NULs.
-/// * A rename replaces its target in one step.
+/// * Paths are relative to the directory and never leave it. Symbolic links are not followed.
+/// * Created files and directories are readable and writable by their owner alone.
+/// * Content survives a power failure once its file was synced, a name once its directory was synced. Before that, each
+///   may or may not survive, and appended bytes may survive in part or as NULs.
+/// * A rename replaces its target atomically.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a directory; one that is there already is fine. Its parent must exist.
+    /// Creates a directory if it does not exist. Its parent must exist.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn create_dir(&self, dir: &DiskPath) -> io::Result<()>;
 
-    /// Writes a file from its start, replacing what it held. It is not synced yet.
+    /// Creates a file, or replaces its content. The result is not synced yet.
     ///
     /// # Errors
-    /// Those of the system; the file may then hold a part.
+    /// I/O errors. The file may then have partial content.
     fn create(&self, file: &DiskPath, bytes: &[u8]) -> io::Result<Box<dyn Unsynced + '_>>;
 
-    /// Adds to the end of a file, which is created if need be. It is not synced yet.
+    /// Appends to a file, which is created if it does not exist. The result is not synced yet.
     ///
     /// # Errors
-    /// Those of the system; a part may have been added.
+    /// I/O errors. Some of the bytes may then have been appended.
     fn append(&self, file: &DiskPath, bytes: &[u8]) -> io::Result<Box<dyn Unsynced + '_>>;
 
-    /// Cuts a file to `len` bytes. It is not synced yet.
+    /// Truncates a file to `len` bytes. The result is not synced yet.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn truncate(&self, file: &DiskPath, len: u64) -> io::Result<Box<dyn Unsynced + '_>>;
 
-    /// Gives a file or a directory another name.
+    /// Renames a file or a directory.
     ///
     /// # Errors
-    /// Those of the system; a directory that is not empty is not replaced.
+    /// I/O errors. A directory that is not empty is not replaced.
     fn rename(&self, from: &DiskPath, to: &DiskPath) -> io::Result<()>;
 
-    /// Makes the content of a file durable, whoever wrote it.
+    /// Makes the content of a file durable, even if another process wrote it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn sync_file(&self, file: &DiskPath) -> io::Result<()>;
 
     /// Makes the names in a directory durable. `None` is the root.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn sync_dir(&self, dir: Option<&DiskPath>) -> io::Result<()>;
 
-    /// Removes a file; one that is not there is fine.
+    /// Removes a file if it exists.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn remove_file(&self, file: &DiskPath) -> io::Result<()>;
 
-    /// Removes an empty directory; one that is not there is fine.
+    /// Removes an empty directory if it exists.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn remove_dir(&self, dir: &DiskPath) -> io::Result<()>;
 
-    /// The bytes of a file from `offset` on.
+    /// Reads a file from `offset` to its end.
     ///
     /// # Errors
-    /// Those of the system, and `FileTooLarge` when there are more than `max` of them.
+    /// I/O errors, and `FileTooLarge` if there are more than `max` bytes.
     fn read_from(&self, file: &DiskPath, offset: u64, max: u64) -> io::Result<Vec<u8>>;
 
-    /// At most `len` bytes of a file from `offset` on; fewer at its end.
+    /// Reads at most `len` bytes of a file from `offset`. Returns fewer at the end of the file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn read_range(&self, file: &DiskPath, offset: u64, len: u64) -> io::Result<Vec<u8>>;
 
-    /// What is at a path, if anything.
+    /// The metadata of a path. `None` if nothing exists there.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn stat(&self, path: &DiskPath) -> io::Result<Option<Stat>>;
 
-    /// The names in a directory, in no order; none if there is no such directory. Names that no
-    /// [`DiskPath`] can hold are left out: the store never made them.
+    /// The names in a directory, in no particular order. Empty if the directory does not exist. Names that are not valid
+    /// in a [`DiskPath`] are left out, because the store never creates them.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn list(&self, dir: &DiskPath) -> io::Result<Vec<String>>;
 
-    /// Locks a file, which is created if need be, without waiting. `None`: somebody else has it.
+    /// Locks a file without waiting. The file is created if it does not exist. Returns `None` if another holder has the
+    /// lock.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     fn try_lock(&self, file: &DiskPath, sharing: Sharing) -> io::Result<Option<Box<dyn Lock>>>;
 
     /// A number that no other live user of the directory has, for the names of temporary files.
     fn unique(&self) -> u64;
 
-    /// Runs both, at the same time if that is worth anything here.
+    /// Runs both closures, concurrently if that is faster.
     ///
-    /// Waiting for the disk twice at once takes little longer than waiting once.
+    /// Two concurrent disk syncs take little longer than one.
     fn both(&self, left: &mut (dyn FnMut() + Send), right: &mut (dyn FnMut() + Send)) {
         left();
         right();
     }
 }
 
-/// A file whose last change may be lost.
+/// A file whose last change is not durable yet.
 pub trait Unsynced {
     /// Makes the content durable.
     ///
     /// # Errors
-    /// Those of the system. The content may then be durable or not.
+    /// I/O errors. The content may or may not be durable then.
     fn sync(self: Box<Self>) -> io::Result<()>;
 }
 
-/// A held lock; dropping it lets go.
+/// A held lock. Dropping it releases the lock.
 pub trait Lock: Debug + Send + Sync {}
 
-/// What is at a path.
+/// The metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Which sort of thing.
+    /// The kind of file.
     pub kind: FileKind,
-    /// How many bytes.
+    /// The size in bytes.
     pub len: u64,
     /// When it was last changed, in milliseconds since 1970.
     pub modified_ms: u64,
-    /// Tells a file from another that later has the same name.
+    /// Distinguishes a file from a later file with the same name.
     pub id: u64,
 }
 
-/// Which sort of thing is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     File,
-    /// A directory.
     Dir,
-    /// Neither: a link, a socket, and so on. The store never makes one.
+    /// Anything else, such as a link or a socket. The store never creates these.
     Other,
 }
 
-/// The whole of a file of at most `max` bytes; `None` if there is none.
+/// Reads a whole file of at most `max` bytes. `None` if it does not exist.
 ///
 /// # Errors
-/// Those of [`Disk::read_from`], except that a missing file is none.
+/// As [`Disk::read_from`], except for a missing file.
 pub fn read(disk: &dyn Disk, file: &DiskPath, max: u64) -> io::Result<Option<Vec<u8>>> {
     match disk.read_from(file, 0, max) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -175,21 +174,21 @@ pub fn read(disk: &dyn Disk, file: &DiskPath, max: u64) -> io::Result<Option<Vec
     }
 }
 
-/// Writes a file so that its name only ever stands for the whole of it: a temporary file, synced,
-/// renamed, and the directory synced. `dir` is where both are.
+/// Writes a file atomically: writes and syncs a temporary file, renames it, and syncs the directory. Both files are in
+/// `dir`.
 ///
 /// # Errors
-/// Those of the operations; the temporary file is removed if that can still be done.
+/// Those of the operations. The temporary file is removed if possible.
 pub fn publish(disk: &dyn Disk, dir: &DiskPath, temporary: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let (temporary, file) = (dir.join(temporary), dir.join(name));
     let published =
         disk.create(&temporary, bytes).and_then(Unsynced::sync).and_then(|()| disk.rename(&temporary, &file));
     if let Err(error) = published {
-        // What is left of it takes up room on a disk that may be full. If this fails too, the next
-        // collection takes it away.
+        // The temporary file uses space on a disk that may be full. If this fails too, the next garbage collection
+        // removes it.
         let _ = disk.remove_file(&temporary);
         return Err(error);
     }
-    // Without this a power cut can keep the content and forget the name.
+    // Without this sync, a power failure can keep the content and lose the name.
     disk.sync_dir(Some(dir))
 }

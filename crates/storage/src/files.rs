@@ -1,22 +1,22 @@
 //! Guided sessions as files.
 //!
 //! ```text
-//! format.json                                  which version of this layout
+//! format.json                                  the version of this layout
 //! sessions/<id>/manifest.jsonl                 the valid segments with their digests, and pinned snapshots
 //! sessions/<id>/chain.jsonl                    authenticates the manifest with the integrity key
 //! sessions/<id>/events/<first>-<last>.jsonl    the events of one append
 //! sessions/<id>/.lock                          held by the one writer
 //! sessions/<id>/keep                           garbage collection spares this session
-//! sessions/<id>/salvaged.json                  this session is the valid part of a damaged one
+//! sessions/<id>/salvaged.json                  this session was salvaged from a damaged one
 //! snapshots/<digest>.json                      states of runs
 //! workflows/pinned/<digest>.json               compiled workflows
 //! artifacts/<digest>                           large outputs
-//! keys/keyring.json                            the keys that tokens are signed with
-//! keys/integrity.json                          the key that chains are authenticated with; never rotated
+//! keys/keyring.json                            the keys that sign tokens
+//! keys/integrity.json                          the key that authenticates chains; never rotated
 //! cache/                                       derived; can be deleted at any time
 //! ```
 //!
-//! `docs/formats/session-files.md` draws every file byte by byte and gives the reasons.
+//! `docs/formats/session-files.md` specifies every file byte by byte, with the rationale.
 
 mod chain;
 mod ended;
@@ -71,18 +71,18 @@ struct Shared {
     objects: objects::Objects,
     /// The sessions that this process is writing.
     writing: Mutex<HashSet<SessionId>>,
-    /// The integrity key, once this process has written something.
+    /// The integrity key. `None` before the first write of this process.
     integrity: Mutex<Option<Key>>,
     /// Whether the directories are known to exist.
     prepared: Mutex<bool>,
 }
 
-/// A part of a session that may be damaged: for showing it, never for continuing it.
+/// The valid prefix of a session that may be damaged. It can be shown and exported, but never continued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedPrefix {
-    /// What could be validated. If the session is healthy, all of it.
+    /// The validated events. If the session is healthy, all of them.
     pub loaded: Loaded,
-    /// What is wrong with the rest.
+    /// The health of the session, with the damage of the rest.
     pub health: SessionHealth,
 }
 
@@ -90,8 +90,8 @@ impl SessionFiles {
     /// Opens the sessions of a data directory. Nothing is written before the first append.
     ///
     /// # Errors
-    /// [`StoreError::NewerVersion`] for a directory of a newer version, [`StoreError::Damaged`] when its
-    /// version cannot be read, and those of the disk.
+    /// [`StoreError::NewerVersion`] for a directory of a newer version, [`StoreError::Damaged`] if its version cannot be
+    /// read, and disk errors.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         format::check(&*disk)?;
         Ok(Self(Arc::new(Shared {
@@ -104,15 +104,15 @@ impl SessionFiles {
         })))
     }
 
-    /// The disk below.
+    /// The underlying disk.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.0.disk
     }
 
-    /// The ids of all sessions, sorted. Nothing is read of the sessions themselves.
+    /// The ids of all sessions, sorted. The sessions themselves are not read.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
         let dir = layout::sessions();
         let names = self.0.disk.list(&dir).map_err(StoreError::disk("list", &dir))?;
@@ -121,17 +121,17 @@ impl SessionFiles {
         Ok(ids)
     }
 
-    /// Creates a session from its first plan or, for an import, from all of them.
+    /// Creates a session from its first plan or, for an import, from all of its plans.
     ///
-    /// The session is written into a directory that nothing reads and becomes visible by one rename: a crash leaves the whole
-    /// session or none.
+    /// The session is written into a staging directory and becomes visible by one rename, so the creation is atomic even
+    /// after a crash.
     ///
     /// # Errors
-    /// [`StoreError::Exists`], [`StoreError::ObjectMissing`] when a plan refers to what is neither attached nor stored, and
-    /// those of the disk.
+    /// [`StoreError::Exists`], [`StoreError::ObjectMissing`] if a plan refers to an object that is neither attached nor
+    /// stored, and disk errors.
     ///
     /// # Panics
-    /// When there is no plan, or the plans are not those of one session from its first event on.
+    /// There is no plan, or the plans are not those of one session from its first event on.
     pub fn create(
         &self,
         plans: &[AppendPlan],
@@ -140,7 +140,7 @@ impl SessionFiles {
         writer::create(self, plans, attachments, None)
     }
 
-    /// Creates a session from what is left of a damaged one, and marks it as such.
+    /// Creates a session that was salvaged from a damaged one, and marks it as such.
     ///
     /// # Errors
     /// As [`SessionFiles::create`].
@@ -159,15 +159,16 @@ impl SessionFiles {
     /// Reads a healthy session.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], [`StoreError::NotHealthy`], and those of the disk.
+    /// [`StoreError::Unknown`], [`StoreError::NotHealthy`], and disk errors.
     pub fn load(&self, session: &SessionId) -> Result<Loaded, StoreError> {
         self.load_since(&Cursor::start(session.clone()))
     }
 
-    /// Reads what was appended to a healthy session since `cursor`. When nothing was, this costs one `stat` of the manifest.
-    /// What is new is durable when this returns, even if another process wrote it.
+    /// Reads the events that were appended to a healthy session since `cursor`. If there are none, this costs one `stat`
+    /// of the manifest. The events are durable when this returns, even if another process wrote them.
     ///
-    /// If the session was deleted and created again, everything is read; [`Loaded::events`] then begins with the first event.
+    /// If the session was deleted and created again, everything is read; [`Loaded::events`] then begins with the first
+    /// event.
     ///
     /// # Errors
     /// As [`SessionFiles::load`].
@@ -179,7 +180,7 @@ impl SessionFiles {
         Ok(loaded)
     }
 
-    /// As [`SessionFiles::load_since`], for derived data, which need not be durable.
+    /// As [`SessionFiles::load_since`], for derived data: the events may not be durable yet.
     pub(crate) fn load_unsettled(&self, cursor: &Cursor) -> Result<Loaded, StoreError> {
         let session = cursor.session_id();
         let scan = log::scan(self.disk().as_ref(), &layout::session(session), cursor)?;
@@ -190,8 +191,8 @@ impl SessionFiles {
         }
     }
 
-    /// Makes durable what another process wrote and may not have synced before it was killed. Otherwise a repeated call would
-    /// be answered from an append that a power failure can still undo.
+    /// Syncs what another process wrote and may not have synced before it was killed. Otherwise a repeated call could be
+    /// answered from an append that a power failure can still undo.
     fn settle(&self, from: &Cursor) -> Result<(), StoreError> {
         let disk = self.disk();
         let (sessions, dir) = (layout::sessions(), layout::session(from.session_id()));
@@ -204,44 +205,44 @@ impl SessionFiles {
             Err(cause) if cause.kind() != io::ErrorKind::ReadOnlyFilesystem => {
                 Err(StoreError::disk("sync", &manifest)(cause))
             }
-            // On a read-only file system nothing waits to be written.
+            // A read-only file system has no unsynced writes.
             _ => Ok(()),
         }
     }
 
-    /// Whether a whole session is healthy.
+    /// The health of a whole session.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], and those of the disk.
+    /// [`StoreError::Unknown`], and disk errors.
     pub fn health(&self, session: &SessionId) -> Result<SessionHealth, StoreError> {
         self.load_validated_prefix(session).map(|prefix| prefix.health)
     }
 
-    /// Reads what can be validated of a session, for showing and exporting it. Never for continuing it.
+    /// Reads the valid prefix of a session, for showing and exporting it. It must not be continued.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], and those of the disk.
+    /// [`StoreError::Unknown`], and disk errors.
     pub fn load_validated_prefix(&self, session: &SessionId) -> Result<ValidatedPrefix, StoreError> {
         let start = Cursor::start(session.clone());
         let scan = log::scan(self.disk().as_ref(), &layout::session(session), &start)?;
         Ok(ValidatedPrefix { loaded: scan.loaded, health: scan.health })
     }
 
-    /// Locks a session, reads what is new since `known`, and if the session is healthy gives the right to append. Without
-    /// `known`, the whole session is read.
+    /// Locks a session for appending and reads the events since `known`. The session must be healthy. Without `known`,
+    /// the whole session is read.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] at once when there is another writer, [`StoreError::Busy`] during garbage collection, and as
-    /// [`SessionFiles::load`].
+    /// [`StoreError::Locked`] immediately if there is another writer, [`StoreError::Busy`] during garbage collection, and
+    /// as [`SessionFiles::load`].
     pub fn lock(&self, session: &SessionId, known: Option<&Cursor>) -> Result<Writer, StoreError> {
         Writer::lock(self, session, known)
     }
 
-    /// Blocks garbage collection while the result is alive, so that a copy of the files has everything they refer to. Writers
-    /// are not affected. `None` if there are no sessions, and so nothing to collect.
+    /// Blocks garbage collection while the result is alive, so that a copy of the files is complete. Writers are not
+    /// affected. `None` if there are no sessions, and so nothing to collect.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] during a collection, and those of the disk.
+    /// [`StoreError::Busy`] during a collection, and disk errors.
     pub fn hold(&self) -> Result<Option<Box<dyn crate::disk::Lock>>, StoreError> {
         let dir = layout::sessions();
         match self.disk().stat(&dir).map_err(StoreError::disk("look at", &dir))? {
@@ -250,10 +251,10 @@ impl SessionFiles {
         }
     }
 
-    /// When a session's manifest was last written, and how long it is, without reading it.
+    /// The modification time and length of a session's manifest, without reading it.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn manifest_stat(&self, session: &SessionId) -> Result<Option<crate::disk::Stat>, StoreError> {
         let path = layout::manifest(&layout::session(session));
         self.disk().stat(&path).map_err(StoreError::disk("look at", &path))
@@ -262,12 +263,12 @@ impl SessionFiles {
     /// Reads and verifies a snapshot.
     ///
     /// # Errors
-    /// [`StoreError::ObjectMissing`], [`StoreError::ObjectDamaged`], and those of the disk.
+    /// [`StoreError::ObjectMissing`], [`StoreError::ObjectDamaged`], and disk errors.
     pub fn snapshot(&self, reference: SnapshotRef) -> Result<Arc<ExecutionSnapshot>, StoreError> {
         self.0.snapshots.get(self.disk().as_ref(), reference)
     }
 
-    /// A snapshot that is in memory. Reads nothing.
+    /// A cached snapshot. Reads nothing from disk.
     pub(crate) fn cached_snapshot(&self, reference: SnapshotRef) -> Option<Arc<ExecutionSnapshot>> {
         self.0.snapshots.in_memory(reference)
     }

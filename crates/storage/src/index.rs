@@ -1,11 +1,12 @@
-//! Finds sessions without reading them: an index that is derived and can be deleted at any time.
+//! An index to find sessions without reading them. It is derived and can be deleted at any time.
 //!
-//! It answers two questions: which sessions may be resumed, and which position a short token stands for. The answers come
-//! from memory; the file in `cache/` only saves a new process from reading every log.
+//! It answers two questions: which sessions can be resumed, and which position a short token identifies. Queries are
+//! answered from memory; the file in `cache/` only saves a new process from reading every log.
 //!
-//! The file is a list of checksummed lines, one for each append, written without a sync: a lost or damaged line costs some work
-//! and nothing else. Each line says how much of the manifest it covers and where it continues, so a session whose lines do not
-//! reach the end of its manifest is noticed, read from its log and written again. Where index and log differ, the log is right.
+//! The file is a list of checksummed lines, one for each append, written without a sync. A lost or damaged line only
+//! costs some work. Each line states how much of the manifest it covers and where it continues. If the lines of a session
+//! do not reach the end of its manifest, the session is read from its log and its entry is written again. The log is
+//! always authoritative.
 
 mod line;
 
@@ -22,16 +23,16 @@ use self::line::{HEADER, Key, Line, RunChange};
 use crate::disk::{self, DiskPath, Sharing, Unsynced};
 use crate::files::{Cursor, Loaded, SessionFiles, layout};
 
-/// How much of the file is read at once.
+/// How much of the file is read at once, in bytes.
 const CHUNK: u64 = 1 << 20;
-/// The longest line that is read. A session with a longer one is read from its log.
+/// The maximum length of a line that is read, in bytes. A session with a longer line is read from its log.
 const LINE_BYTES: usize = 8 << 20;
-/// The file is rewritten when it has this many more lines than sessions.
+/// The file is rewritten if its lines exceed the number of sessions by this many.
 const SPARE_LINES: usize = 4096;
 
-/// Makes a [`Projection`] of a session that the index does not know, or no longer knows.
+/// Creates the [`Projection`] of a session whose index entry is missing or outdated.
 pub trait Projector {
-    /// The projection of all events of a session; nothing if it has none worth finding.
+    /// The projection of all events of a session. `None` if there is nothing to index.
     fn project(&self, session: &Loaded) -> Option<Projection>;
 }
 
@@ -41,12 +42,12 @@ impl<F: Fn(&Loaded) -> Option<Projection>> Projector for F {
     }
 }
 
-/// What the index had to do, for the log and for tests.
+/// Statistics of the index, for logging and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexReport {
-    /// Lines that were damaged, or did not follow from the ones before them, and were not used.
+    /// The number of lines that were discarded because they were damaged or did not continue the preceding lines.
     pub discarded_lines: usize,
-    /// Sessions that were read from their logs.
+    /// The number of sessions that were read from their logs.
     pub projected_sessions: usize,
     /// Whether the file was rewritten.
     pub compacted: bool,
@@ -62,15 +63,15 @@ pub struct Index {
 #[derive(Debug, Default)]
 struct State {
     loaded: bool,
-    /// The file that was read, and up to where.
+    /// The id of the file that was read. `offset` is how far.
     file: u64,
     offset: u64,
     lines: usize,
     sessions: HashMap<SessionId, Entry>,
-    /// Sessions by number: positions would otherwise repeat the id a hundred thousand times.
+    /// Session ids by number, so that positions do not repeat the id.
     numbers: Vec<SessionId>,
     positions: HashMap<PositionKey, (u32, EventIndex)>,
-    /// How long the manifests are of sessions that cannot be indexed.
+    /// The manifest lengths of sessions that cannot be indexed.
     unusable: HashMap<SessionId, u64>,
     report: IndexReport,
 }
@@ -78,28 +79,28 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     number: u32,
-    /// How much of the manifest is covered.
+    /// How much of the manifest is covered, in bytes.
     end: u64,
-    /// How long the manifest was when that was last compared.
+    /// The length of the manifest at the last comparison.
     compared: u64,
-    /// A line is missing, so the rest cannot be used.
+    /// Whether a line is missing, so that later lines cannot be applied.
     broken: bool,
     runs: Vec<RankingInput>,
 }
 
 impl Index {
-    /// The index of these files. Nothing is read before the first query.
+    /// Creates the index of these files. Nothing is read before the first query.
     pub fn new(files: SessionFiles) -> Self {
         Self { files, state: Mutex::default() }
     }
 
-    /// Records what an append changed. `before` is where the session ended, none for a new one; the
-    /// projection holds all runs, and the positions that are new.
+    /// Records the changes of an append. `before` is the previous end of the session, `None` for a new one. The
+    /// projection has all runs, and the new positions.
     ///
-    /// The append is durable even if this fails: the session is then read again when it is searched for.
+    /// The append is durable even if this fails: the session is then read again by the next search.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn record(
         &self,
         before: Option<&Cursor>,
@@ -116,8 +117,8 @@ impl Index {
         let known = state.sessions.get(&id).filter(|entry| !entry.broken);
         let line = match (before, known) {
             (Some(before), Some(entry)) if entry.end == before.manifest_bytes() => {
-                // Even where all runs are written, the line continues the ones before it: the positions are
-                // spread over all of them.
+                // Even if all runs are written, the line continues the preceding lines, because the positions are spread
+                // over all of them.
                 let (changes, all) = match changes(&entry.runs, &runs) {
                     Some(changes) => (changes, None),
                     None => (Vec::new(), Some(runs)),
@@ -125,7 +126,7 @@ impl Index {
                 Line::Append { id, from: entry.end, end, runs: changes, all, positions }
             }
             (None, _) => Line::Session { id, end, runs, positions },
-            // This process does not know all of it: the next search reads the session.
+            // This process lacks a part of the session. The next search reads it.
             (Some(_), _) => return Ok(()),
         };
         let bytes = line.encode();
@@ -136,15 +137,14 @@ impl Index {
             self.write_header(&mut state)?;
         }
         self.files.disk().append(&path, &bytes).map_err(StoreError::disk("write", &path))?;
-        // Whether others wrote in between is found out at the next reading; reading one's own line again
-        // changes nothing.
+        // Concurrent writes of other processes are detected by the next read. Reading our own line again changes nothing.
         Ok(())
     }
 
     /// Records that sessions were deleted.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn forget(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
         let mut state = self.state();
         self.load(&mut state)?;
@@ -158,13 +158,13 @@ impl Index {
         Ok(())
     }
 
-    /// Which session a position is in, and which event made its node.
+    /// Returns the session of a position, and the event that created its node.
     ///
-    /// An unknown position may have been created by another process, or its line may be lost; so the file, and if necessary
-    /// every manifest, is checked again before the answer is `None`.
+    /// An unknown position may have been created by another process, or its line may be lost. Before this returns `None`,
+    /// it reads the file again and, if necessary, compares every manifest.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn position(
         &self,
         key: &PositionKey,
@@ -186,7 +186,7 @@ impl Index {
         Ok(state.position(key))
     }
 
-    /// As [`Index::position`], from memory alone: nothing is read, and the caller does not wait.
+    /// As [`Index::position`], from memory only. Does not block.
     pub fn position_in_memory(&self, key: &PositionKey) -> Option<(SessionId, EventIndex)> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -197,10 +197,10 @@ impl Index {
         state.position(key)
     }
 
-    /// Calls `look` with the inputs of ranking of every session, in no order.
+    /// Calls `look` with the ranking inputs of every session, in no particular order.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn with_inputs<R>(
         &self,
         projector: &dyn Projector,
@@ -223,7 +223,7 @@ impl Index {
     /// Compares every session with its manifest, and reads those that differ.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn refresh(&self, projector: &dyn Projector) -> Result<IndexReport, StoreError> {
         let mut state = self.state();
         self.load(&mut state)?;
@@ -232,14 +232,14 @@ impl Index {
         Ok(state.report)
     }
 
-    /// The sessions that were found to be damaged and cannot be indexed, sorted.
+    /// The damaged sessions that cannot be indexed, sorted.
     pub fn unusable(&self) -> Vec<SessionId> {
         let mut ids: Vec<_> = self.state().unusable.keys().cloned().collect();
         ids.sort_unstable();
         ids
     }
 
-    /// What the index had to do so far.
+    /// The statistics so far.
     pub fn report(&self) -> IndexReport {
         self.state().report
     }
@@ -248,7 +248,7 @@ impl Index {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the file, once.
+    /// Reads the file on first use.
     fn load(&self, state: &mut State) -> Result<(), StoreError> {
         if !state.loaded {
             *state = State { report: state.report, ..State::default() };
@@ -258,13 +258,13 @@ impl Index {
         Ok(())
     }
 
-    /// Reads what was added to the file.
+    /// Reads new lines of the file.
     fn catch_up(&self, state: &mut State) -> Result<(), StoreError> {
         let path = path();
         let disk = self.files.disk();
         let failed = || StoreError::disk("read", &path);
         let Some(stat) = disk.stat(&path).map_err(failed())? else {
-            // Deleted: what is in memory stays valid, and is written again by the next comparison.
+            // The file was deleted. The data in memory stays valid, and the next comparison writes it again.
             state.offset = 0;
             return Ok(());
         };
@@ -275,7 +275,7 @@ impl Index {
         if state.offset == 0 {
             let header = disk.read_range(&path, 0, HEADER.len() as u64).map_err(failed())?;
             if header != HEADER {
-                // Of another version, or damaged: none of it is used.
+                // The file has another version or is damaged. It is not used.
                 state.report.discarded_lines += 1;
                 return Ok(());
             }
@@ -297,7 +297,7 @@ impl Index {
             rest.extend_from_slice(&chunk);
             let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
                 if rest.len() > LINE_BYTES {
-                    // No line of ours: skipped, and found missing where it matters.
+                    // Not a valid line. It is skipped, and a session that depends on it is detected as incomplete.
                     state.offset += rest.len() as u64;
                     state.report.discarded_lines += 1;
                     rest.clear();
@@ -326,7 +326,8 @@ impl Index {
         for id in &ids {
             let Some(stat) = self.files.manifest_stat(id)? else { continue };
             let current = state.sessions.get(id).is_some_and(|entry| {
-                // The line end is not covered, and what follows it was compared before.
+                // The line end is not covered. If the length is unchanged since the last comparison, there is nothing
+                // new.
                 !entry.broken && (stat.len == entry.end + 1 || stat.len == entry.compared)
             });
             if current || state.unusable.get(id) == Some(&stat.len) {
@@ -359,12 +360,12 @@ impl Index {
                 entry.compared = stat.len;
             }
         }
-        // A read-only directory is searched too; the next process only takes longer.
+        // Searching works on a read-only directory too. It only takes longer for the next process.
         let _ = self.save(state, &lines);
         Ok(())
     }
 
-    /// Adds lines to the file, or rewrites it when it has grown or cannot be used.
+    /// Appends lines to the file. Rewrites the file if it has grown too long or cannot be used.
     fn save(&self, state: &mut State, lines: &[u8]) -> Result<(), StoreError> {
         let path = path();
         let grown = state.lines > 4 * state.sessions.len() + SPARE_LINES;
@@ -437,7 +438,7 @@ fn without_recap(mut input: RankingInput) -> RankingInput {
     input
 }
 
-/// What leads from one list of runs to another; nothing if a change cannot say it.
+/// The changes from one list of runs to another. `None` if the difference cannot be expressed as changes.
 fn changes(before: &[RankingInput], after: &[RankingInput]) -> Option<Vec<RunChange>> {
     if before.len() != after.len() {
         return None;
@@ -450,7 +451,7 @@ impl State {
     fn position(&self, key: &PositionKey) -> Option<(SessionId, EventIndex)> {
         let (number, index) = self.positions.get(key)?;
         let id = &self.numbers[*number as usize];
-        // Positions of deleted sessions are not looked for one by one.
+        // The positions of deleted sessions are not removed individually, so check that the session exists.
         self.sessions.contains_key(id).then(|| (id.clone(), *index))
     }
 
@@ -471,7 +472,7 @@ impl State {
             }
             Line::Session { id, end, runs, positions } => {
                 let number = self.number(&id);
-                // A line that was read late must not undo what is known already.
+                // A line that is read late must not overwrite newer data.
                 if self.sessions.get(&id).is_none_or(|entry| entry.broken || entry.end <= end) {
                     self.sessions.insert(id, Entry { number, end, compared: end + 1, broken: false, runs });
                 }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   commit ─► queue ─► writer thread: BEGIN … commit, commit, commit … COMMIT (one fsync) ─► futures resolve
-//!   read   ─► memory: known at once
+//!   read   ─► memory: answered immediately
 //!          └► queue ─► a reader thread with its own connection, which never waits for the writer
 //! ```
 //!
-//! The writer does not delay a transaction to collect more commits: what queues up during one is the next. The database is in WAL
-//! mode with `synchronous = FULL`, so an acknowledged commit survives a power failure.
+//! The writer does not delay a transaction to collect more commits: commits that queue up during one transaction form the
+//! next. The database is in WAL mode with `synchronous = FULL`, so an acknowledged commit survives a power failure.
 //!
-//! An append is one row: the texts of its events, one per line, as streams and polls send them. The snapshot is in the row of
-//! the run, so reading a run folds nothing.
+//! An append is one row: the texts of its events, one per line, as streams and polls send them. The snapshot is in the
+//! row of the run, so reading a run requires no folding.
 
 mod audit;
 mod changes;
@@ -50,21 +50,21 @@ const SETTINGS: Settings =
 /// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// SQLite, or the disk below it.
+    /// An error of SQLite or of the disk.
     #[error("the database of runs cannot be opened")]
     Sqlite(#[from] rusqlite::Error),
     /// It was written by a newer version of this program.
     #[error("the database of runs has version {found}, and this program knows up to {known}")]
     Newer {
-        /// Its version.
+        /// The version of the database.
         found: i64,
-        /// The newest version that is known.
+        /// The newest supported version.
         known: i64,
     },
-    /// The file could not be created, or not be opened for writing.
+    /// The file could not be created, or could not be opened for writing.
     #[error("the database of runs cannot be created")]
     File(#[source] std::io::Error),
-    /// The writer could not be started.
+    /// The writer thread could not be started.
     #[error("the writer of the database could not be started")]
     Thread(#[source] std::io::Error),
 }
@@ -80,7 +80,7 @@ impl From<sqlite::OpenError> for OpenError {
 }
 
 impl OpenError {
-    /// Whether the file is there and is not what SQLite wrote, so that only a copy helps.
+    /// Whether the file exists but is damaged, so that it has to be restored from a backup.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Sqlite(error) if is_damage(error))
     }
@@ -89,13 +89,13 @@ impl OpenError {
 /// The runs of one data directory.
 pub struct SqliteRuns {
     path: PathBuf,
-    // Fields are dropped in order. Read-only connections close before the writer: the last connection to close copies the log
-    // into the file and removes it, which a read-only one cannot do.
+    // Fields are dropped in order. Read-only connections must close before the writer: the last connection to close
+    // copies the log into the file and removes the log, which a read-only connection cannot do.
     _loading: Loading,
     readers: ReaderThreads,
     writer: Writer,
     memory: Arc<Memory>,
-    /// Whether SQLite found the file damaged while it read.
+    /// Whether a read found the file damaged.
     damaged: Arc<AtomicBool>,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for SqliteRuns {
 /// Copies an SQLite database at one point in time, while it is in use.
 ///
 /// # Errors
-/// Those of SQLite and of the disk.
+/// Errors of SQLite and of the disk.
 pub fn copy_database(from: &Path, to: &Path) -> Result<(), OpenError> {
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     source.busy_timeout(BUSY_TIMEOUT)?;
@@ -130,17 +130,17 @@ fn copy(source: &Connection, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(
         }
     }
     drop(backup);
-    // Everything is in the one file of the copy, and synced.
+    // The copy is a single file, and synced.
     target.pragma_update(None, "journal_mode", "DELETE")?;
     target.pragma_update(None, "synchronous", "FULL")?;
     Ok(())
 }
 
 impl SqliteRuns {
-    /// Opens the database, which is made or brought up to date where needed.
+    /// Opens the database. Creates or migrates it if necessary.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of a newer version.
+    /// It cannot be opened, or has a newer version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let mut connection = writer(path)?;
         schema::migrate(&mut connection)?;
@@ -163,10 +163,10 @@ impl SqliteRuns {
         })
     }
 
-    /// Copies the database as it is at one moment, while it is used.
+    /// Copies the database at one point in time, while it is in use.
     ///
     /// # Errors
-    /// Those of SQLite and of the disk.
+    /// Errors of SQLite and of the disk.
     pub fn back_up(&self, to: &Path, progress: &dyn Fn(u64, u64)) -> Result<(), OpenError> {
         copy(&Readers::new(&self.path, SETTINGS).open()?, to, progress)
     }
@@ -180,7 +180,7 @@ impl SqliteRuns {
             PortFuture::channel(|| Err(ReadError::Store(Cause::new("the query did not finish"))));
         let damaged = Arc::clone(&self.damaged);
         self.readers.submit(Box::new(move |connection| {
-            // The caller may have left while the query was queued.
+            // The caller may have dropped the future while the query was queued.
             if responder.is_abandoned() {
                 return;
             }
@@ -190,7 +190,7 @@ impl SqliteRuns {
                 }
                 ReadError::Store(Cause::new(error))
             });
-            // Or while it ran.
+            // The caller may have dropped the future while the query ran.
             let _ = responder.send(read);
         }));
         result
@@ -206,7 +206,7 @@ fn writer(path: &Path) -> Result<Connection, OpenError> {
 impl Commits for SqliteRuns {
     fn commit(&self, commit: Commit) -> CommitFuture {
         let (responder, outcome) = PortFuture::channel(|| {
-            // The writer thread ended between taking the commit and reporting on it.
+            // The writer thread ended after it took the commit and before it reported the outcome.
             Err(CommitError::OutcomeUnknown(Cause::new("the writer of the database ended")))
         });
         match self.writer.submit((commit, responder)) {

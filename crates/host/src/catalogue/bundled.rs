@@ -1,4 +1,4 @@
-//! The workflows that come with the program. None is compiled before somebody asks for it.
+//! The workflows that are bundled with the program. Each is compiled on first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use guide::workflow::registry::{self, BundledWorkflow};
 use guide::workflow::source::{self, Format, Source};
 use serde::Deserialize;
 
-/// What a listing shows of a bundled workflow.
+/// The metadata of a bundled workflow for listings.
 #[derive(Debug, Deserialize)]
 pub(super) struct Card {
     pub(super) id: String,
@@ -23,7 +23,7 @@ pub(super) struct Card {
     pub(super) tags: &'static [&'static str],
 }
 
-/// The cards of all of them, sorted by id.
+/// The metadata of all bundled workflows, sorted by id.
 pub(super) fn cards() -> &'static [Card] {
     static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| {
         let card = |workflow: &BundledWorkflow| {
@@ -39,7 +39,7 @@ pub(super) fn cards() -> &'static [Card] {
 /// A source, with the digest of its text.
 pub(super) type Parsed = (Digest, Source);
 
-/// The source of one. It is parsed once.
+/// The source of a bundled workflow. It is parsed once.
 pub(super) fn source(workflow: &BundledWorkflow) -> Result<Arc<Parsed>, Vec<Problem>> {
     static PARSED: LazyLock<Mutex<HashMap<&'static str, Arc<Parsed>>>> = LazyLock::new(Mutex::default);
     let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ pub(super) fn source(workflow: &BundledWorkflow) -> Result<Arc<Parsed>, Vec<Prob
     Ok(known)
 }
 
-/// The id of a bundled workflow that was asked for without its namespace, or with other hyphens.
+/// The id of a bundled workflow that was requested without its namespace, or with different hyphens.
 pub(super) fn canonical_id(alias: &str) -> Option<&'static str> {
     if alias.contains('.') || alias.len() > 64 {
         return None;

@@ -1,4 +1,4 @@
-//! Compiled workflows, kept by what they were compiled from.
+//! A cache of compiled workflows, by their inputs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::problem::Problem;
 use guide::workflow::source::Source;
 
-/// How many compiled workflows are kept. A chat uses a few; the bound is for one that walks through all.
+/// The maximum number of cached workflows. A chat uses a few; the limit applies to callers that list all of them.
 const MAX_KEPT: usize = 128;
 
-/// What compiling gave.
+/// The result of compiling.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) workflow: Arc<PinnedWorkflow>,
@@ -22,16 +22,16 @@ pub(super) struct Compiled {
 type Key = (Digest, BTreeMap<String, String>);
 type Outcome = Result<Arc<Compiled>, Arc<Vec<Problem>>>;
 
-// One for the process: the same bytes compile to the same workflow whichever catalogue asks.
+// One cache for the process, because the same bytes compile to the same workflow in every catalogue.
 static KEPT: LazyLock<Mutex<HashMap<Key, Outcome>>> = LazyLock::new(Mutex::default);
 
-/// Compiles a source, or remembers having done so. `digest` is that of the file it was read from.
+/// Compiles a source, or returns the cached result. `digest` is that of the source file.
 pub(super) fn compile(digest: Digest, source: &Source, bindings: &Bindings) -> Outcome {
     let key = (digest, bindings.0.clone());
     if let Some(outcome) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return outcome.clone();
     }
-    // Not under the lock: two that compile the same thing waste a millisecond, and nobody waits.
+    // Compile without holding the lock. Two concurrent compilations waste a millisecond, but no caller waits.
     let outcome = match compile::compile(source, bindings) {
         Ok(compiled) => Ok(Arc::new(Compiled {
             workflow: Arc::new(PinnedWorkflow::new(compiled.workflow)),

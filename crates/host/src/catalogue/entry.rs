@@ -1,4 +1,4 @@
-//! What the catalogue says about workflows and the places they come from.
+//! Results of catalogue queries: workflows and their sources.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,44 +10,43 @@ use guide::workflow::pinned::PinnedWorkflow;
 use guide::workflow::problem::Problem;
 use serde::Serialize;
 
-/// A workflow, as a run started now would pin it, and why it is this one.
+/// A workflow in the version that a run started now would be pinned to, and why it was chosen.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What a run is pinned to.
+    /// The workflow that a run is pinned to.
     pub workflow: Arc<PinnedWorkflow>,
-    /// Its digest.
     pub hash: WorkflowHash,
-    /// Where it came from.
+    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
-    /// Which one there: the id of a bundled workflow, a path relative to the project, a file.
+    /// Its location in the source: the id of a bundled workflow, a path relative to the project, or a file.
     pub source_ref: String,
     /// The [key](SourceInfo::key) of its source.
     pub source: String,
-    /// The file; none for a bundled workflow.
+    /// The file. `None` for a bundled workflow.
     pub path: Option<PathBuf>,
-    /// Why this one, in a sentence.
+    /// Why this file was chosen, in one sentence.
     pub reason: String,
-    /// The files with the same id that were not taken.
+    /// The shadowed files with the same id.
     pub explanation: Vec<Shadowed>,
-    /// What a caller should know besides.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
-    /// The id to use instead, when an alias was asked for.
+    /// The canonical id, if an alias was requested.
     pub canonical_id: Option<String>,
     /// Whether the id has a namespace.
     pub id_status: IdStatus,
-    /// An id to rename it to, when it has no namespace.
+    /// A suggested id, if the id has no namespace.
     pub suggested_id: Option<String>,
-    /// Markdown for people who choose a workflow.
+    /// A Markdown description for people who choose a workflow.
     pub about: Option<String>,
-    /// Goals that it suits.
+    /// Example goals.
     pub examples: Vec<String>,
-    /// The tags it is found under.
+    /// The tags of the workflow.
     pub tags: Vec<String>,
-    /// Which pass of the compiler made which line.
+    /// Which compiler pass created which line.
     pub passes: Arc<Vec<PassNote>>,
 }
 
-/// Everything there is to choose from.
+/// All workflows that can be chosen.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listing {
@@ -55,90 +54,89 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// The sources, from the lowest precedence to the highest.
     pub sources: Vec<SourceInfo>,
-    /// The files that were left out, with what is wrong with them.
+    /// The files that were left out, with their problems.
     pub problems: Vec<FileProblem>,
-    /// The sources that could not be read, or not to their end, in words.
+    /// Messages about sources that could not be read, or only in part.
     pub unreadable: Vec<String>,
 }
 
-/// A workflow to choose, in full: the command line and the tools show it as it is.
+/// A workflow in a listing. The command line and the tools show it unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     pub workflow_id: String,
-    /// What to call it.
+    /// The display name.
     pub name: String,
     pub description: String,
     /// The author's version.
     pub version: String,
-    /// What a run started now would be pinned to, as far as bindings do not change it. Not computed for
-    /// bundled workflows; see [`bundled_hash`](super::Catalogue::bundled_hash).
+    /// The hash that a run started now would be pinned to, without bindings. Not computed for bundled workflows; see
+    /// [`bundled_hash`](super::Catalogue::bundled_hash).
     pub workflow_hash: Option<WorkflowHash>,
-    /// Where it came from.
+    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
     pub source_ref: String,
     /// The [key](SourceInfo::key) of its source.
     pub source: String,
-    /// The tags it is found under.
+    /// The tags of the workflow.
     pub tags: Vec<String>,
-    /// Goals that it suits.
+    /// Example goals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
     /// Whether the id has a namespace.
     pub id_status: IdStatus,
-    /// An id to rename it to, when it has none.
+    /// A suggested id, if the id has no namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggested_id: Option<String>,
-    /// The files with the same id that were not taken.
+    /// The shadowed files with the same id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shadowed: Vec<Shadowed>,
 }
 
-/// A file with an id that another one has.
+/// A file whose id is taken by another file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shadowed {
     /// The [key](SourceInfo::key) of its source.
     pub source: String,
-    /// The file.
     pub path: String,
-    /// Why it was not taken, for programs.
+    /// Why it was not chosen, for programs.
     pub cause: ShadowCause,
-    /// Why it was not taken, for people.
+    /// Why it was not chosen, for people.
     pub reason: String,
 }
 
-/// Why a file was not taken.
+/// Why a file was not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShadowCause {
-    /// Its source comes before the winner's.
+    /// Its source has a lower precedence.
     Precedence,
-    /// Another file of the same folder has the id, and its name sorts first.
+    /// Another file in the same folder has the id, and its name sorts first.
     SameFolder,
-    /// It is no valid workflow.
+    /// It is not a valid workflow.
     Broken,
-    /// The id belongs to the program.
+    /// The id is reserved for the program.
     Reserved,
 }
 
-/// Where workflows come from.
+/// A source of workflows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceInfo {
-    /// `built_in`, or the category and the place: `project:/home/me/app/workflows`.
+    /// `built_in`, or the category and the location, such as `project:/home/me/app/workflows`.
     pub key: String,
-    /// Where on the ladder of precedence it stands.
+    /// The category, which determines its precedence.
     pub category: SourceCategory,
-    /// The kind that runs record.
+    /// The source kind that runs record.
     pub kind: WorkflowSourceKind,
-    /// The folder or the address, for people. An address is without the password that it may contain.
+    /// The folder or URL, for people. Passwords are removed from URLs.
     pub display_name: String,
-    /// How many workflow files it has, those that are broken included.
+    /// The number of workflow files, including invalid ones.
     pub total_workflow_count: usize,
-    /// How many of them are taken.
+    /// The number of workflows that are chosen from this source.
     pub effective_workflow_count: usize,
-    /// How many of them give way to another source.
+    /// The number of workflows that another source shadows.
     pub shadowed_workflow_count: usize,
     /// When it was attached, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,7 +145,7 @@ pub struct SourceInfo {
     pub stale: bool,
 }
 
-/// The ladder of precedence, lowest first.
+/// The categories of sources, in order of precedence, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceCategory {
@@ -161,14 +159,13 @@ pub enum SourceCategory {
     Managed,
     /// A folder that this process was started with.
     Configured,
-    /// A git repository.
     Git,
     /// The project's folder.
     Project,
 }
 
 impl SourceCategory {
-    /// The name, as keys begin with it.
+    /// The name of the category, as used in keys.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built_in",
@@ -182,17 +179,16 @@ impl SourceCategory {
     }
 }
 
-/// A file that was left out.
+/// A file that was left out of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileProblem {
-    /// The file.
     pub path: String,
-    /// The id that it claims, if it could be read that far.
+    /// The id in the file, if it could be parsed that far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
     /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
-    /// What is wrong.
+    /// The problems that were found.
     pub problems: Vec<Problem>,
 }

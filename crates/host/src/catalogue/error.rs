@@ -1,4 +1,4 @@
-//! Why a workflow cannot be had, or a source not be changed.
+//! Errors of the catalogue.
 
 use std::io;
 use std::path::Path;
@@ -9,22 +9,22 @@ use guide::workflow::problem::Problem;
 use serde_json::json;
 
 canon::error_codes! {
-    /// Why the catalogue refuses.
+    /// Error codes of the catalogue.
     pub enum CatalogueErrorCode {
-        /// No source has a workflow of that id.
+        /// No source has a workflow with that id.
         NotFound => "NOT_FOUND",
-        /// There is a file with that id, and it is no valid workflow; or the bindings for it are not valid.
+        /// A file has that id but is not a valid workflow, or its bindings are invalid.
         Invalid => "PRECONDITION_FAILED",
-        /// What the caller gave is not the path of a folder.
+        /// The given path is not a folder.
         InvalidPath => "VALIDATION_ERROR",
         /// The list of sources cannot be read or written, or another process is changing it.
         StoreTrouble => "INTERNAL_ERROR",
     }
 }
 
-/// How many names are offered instead of one that is not known.
+/// The maximum number of similar ids that are suggested.
 const NEAREST: usize = 3;
-/// How many problems of a file go into an error; the rest is for the validating command.
+/// The maximum number of problems in an error. The validation command lists all of them.
 const PROBLEMS_SHOWN: usize = 10;
 
 /// No workflow has that id.
@@ -53,7 +53,7 @@ pub(super) fn not_found(workflow_id: &str, known: &[&str], unreadable: &[String]
     envelope
 }
 
-/// There is a file, and it cannot be used.
+/// A file has that id but is invalid.
 pub(super) fn invalid(workflow_id: &str, file: &str, problems: &[Problem]) -> Envelope {
     let cause = problems.first().map_or_else(
         || "it is not valid".to_owned(),
@@ -99,7 +99,7 @@ pub(super) fn invalid_path(path: &str, why: &str, fix: &str) -> Envelope {
     .detail("path", shortened(path))
 }
 
-/// Somebody else is changing the list of sources.
+/// Another process is changing the list of sources.
 pub(super) fn busy(file: &Path) -> Envelope {
     Envelope::new(
         CatalogueErrorCode::StoreTrouble,
@@ -125,13 +125,13 @@ pub(super) fn unwritable_store(file: &Path, error: &io::Error) -> Envelope {
         .detail("file", file.display().to_string())
 }
 
-/// There is nowhere to keep a list of sources.
+/// No file for a list of sources is configured.
 pub(super) fn no_store() -> Envelope {
     Envelope::new(CatalogueErrorCode::StoreTrouble, "This process keeps no list of workflow sources.")
         .suggest("Name folders with --workflows instead, or start it with a data directory.")
 }
 
-/// Text of a caller's in a message: short, whatever it was.
+/// Shortens text of the caller for a message.
 fn shortened(text: &str) -> String {
     const SHOWN: usize = 120;
     match text.char_indices().nth(SHOWN) {

@@ -1,8 +1,8 @@
 //! The workflow files of one folder.
 //!
-//! A folder is looked through at every call, because an author who saves a file expects the next call to
-//! see it. What is dear is done for what changed only: a file is read when its name, time, length or
-//! identity did, or was set too short a time ago to tell, and parsed when its bytes did.
+//! A folder is scanned on every call, because an author who saves a file expects the next call to see it. Expensive work
+//! is only repeated after changes. A file is read if its name, time, length or identity changed, or if it was modified
+//! too recently to tell. It is parsed if its bytes changed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,64 +22,64 @@ use serde_json::Value;
 
 use super::{compiled, read};
 
-/// How many workflow files of a folder are read.
+/// The maximum number of workflow files that are read per folder.
 pub(super) const MAX_FILES: usize = 1000;
-/// How many bytes of workflow files of a folder are read.
+/// The maximum size of all workflow files that are read per folder, in bytes.
 pub(super) const MAX_BYTES: u64 = 32 << 20;
-/// How many names of a folder are looked at.
+/// The maximum number of directory entries that are examined per folder.
 const MAX_NAMES: usize = 20_000;
-/// How many folders are remembered.
+/// The maximum number of cached folders.
 const MAX_FOLDERS: usize = 64;
-/// The file in a project's folder that is no workflow.
+/// The file for bindings in a project's folder. It is not a workflow.
 pub(super) const BINDINGS_FILE: &str = "bindings.json";
 
-/// File systems keep times in steps. A file that was written this short a time before it was read may be
-/// written again with the same time, so its stamp proves nothing yet.
+/// File systems store times with a limited resolution. A file that is read this soon after it was written may change
+/// again without a new modification time, so its stamp cannot be trusted yet.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// What is in a folder.
+/// The workflow files of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     /// The files, sorted by name.
     pub(super) files: Vec<Arc<File>>,
-    /// What was left out, in words.
+    /// Messages about files that were left out.
     pub(super) notes: Vec<String>,
 }
 
-/// A file that wants to be a workflow.
+/// A file that may be a workflow.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) content: Content,
-    /// The digest of its bytes, if they could be read.
+    /// The digest of its bytes, if it could be read.
     pub(super) digest: Option<Digest>,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// A workflow that is well formed in itself.
+    /// A valid workflow source.
     Workflow(Box<Parsed>),
-    /// Something that should have been one.
+    /// An invalid workflow source.
     Broken { workflow_id: Option<String>, problems: Vec<Problem> },
-    /// Something else, which is no business of this catalogue.
+    /// A file of another kind, which the catalogue ignores.
     Elsewhere,
 }
 
-/// A workflow, read.
+/// A parsed workflow.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) source: Source,
     /// The digest of the file.
     pub(super) digest: Digest,
-    /// What to rename it to: the plain suggestion, and the one for when that is taken.
+    /// Suggested ids: the preferred one, and a fallback if that is taken.
     pub(super) suggestions: [String; 2],
     checked: OnceLock<Result<WorkflowHash, Arc<Vec<Problem>>>>,
 }
 
 impl Parsed {
-    /// What it compiles to without bindings, or what is wrong with it.
+    /// Compiles without bindings. Returns the hash, or the problems.
     pub(super) fn check(&self) -> Result<WorkflowHash, Arc<Vec<Problem>>> {
         self.checked
             .get_or_init(|| {
@@ -91,7 +91,7 @@ impl Parsed {
 }
 
 impl File {
-    /// The id that it claims.
+    /// The id in the file.
     pub(super) fn workflow_id(&self) -> Option<&str> {
         match &self.content {
             Content::Workflow(parsed) => Some(&parsed.source.id),
@@ -101,19 +101,19 @@ impl File {
     }
 }
 
-/// The folders that were read before.
+/// A cache of folders.
 #[derive(Debug, Default)]
 pub(super) struct Folders(Mutex<HashMap<(PathBuf, SourceOrigin), HashMap<String, Remembered>>>);
 
 #[derive(Debug, Clone)]
 struct Remembered {
     stamp: Stamp,
-    /// Whether the stamp would show another change.
+    /// Whether a further change would change the stamp.
     settled: bool,
     file: Arc<File>,
 }
 
-/// What changes when a file does.
+/// File metadata that changes with the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: (i64, i64),
@@ -132,7 +132,7 @@ impl Stamp {
         }
     }
 
-    /// Whether the last change lies clearly before `now`. A time in the future never does.
+    /// Whether the last change was clearly before `now`. A time in the future never counts.
     fn settled(&self, now: SystemTime) -> bool {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let last = self.modified.max(self.changed).0;
@@ -141,10 +141,10 @@ impl Stamp {
 }
 
 impl Folders {
-    /// What is in a folder now.
+    /// Reads the current content of a folder.
     ///
     /// # Errors
-    /// It cannot be looked through at all.
+    /// The folder cannot be listed.
     pub(super) fn read(&self, folder: &Path, origin: SourceOrigin) -> io::Result<Folder> {
         let (names, mut notes) = names(folder)?;
         let key = (folder.to_path_buf(), origin);
@@ -187,7 +187,7 @@ impl Folders {
     }
 }
 
-/// The names that could be workflow files, sorted, and what is to be said about the others.
+/// The names of possible workflow files, sorted, and messages about skipped names.
 fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
     let mut names = Vec::new();
     let mut notes = Vec::new();
@@ -202,7 +202,7 @@ fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
         }
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
-        // Editors keep drafts and locks under names that begin with a dot.
+        // Editors store drafts and locks under names that begin with a dot.
         let is_other = name == BINDINGS_FILE || is_script_name(name);
         if !name.starts_with('.') && !is_other && Format::of_name(name).is_some() {
             names.push(name.to_owned());
@@ -220,7 +220,7 @@ fn names(folder: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
     Ok((names, notes))
 }
 
-/// Reads a file. `earlier` is the same file as it was read before: with the same bytes it still is.
+/// Reads a file. `earlier` is the cached file, which is reused if the bytes are the same.
 fn read_file(
     name: &str,
     path: PathBuf,
@@ -266,7 +266,7 @@ fn read_file(
     Arc::new(File { name: name.to_owned(), path, content, digest })
 }
 
-/// What bytes are: a workflow of this catalogue, something broken, or something else.
+/// Classifies bytes: a workflow, an invalid workflow, or a file of another kind.
 fn content(bytes: &[u8], format: Format, origin: SourceOrigin) -> Content {
     let value = match source::read_value(bytes, format) {
         Ok(value) => value,

@@ -1,8 +1,8 @@
-//! What the files of a git repository say about a workspace.
+//! Reads facts about a workspace from the files of its git repository.
 //!
-//! `git` itself is never started: in a folder that somebody else prepared, its configuration could run
-//! anything. A few small files are read instead, each a regular file within a bound, and only what
-//! looks like the name of a branch or of a commit comes out. Whatever else they hold is as if it were not there.
+//! `git` itself is never executed: in a folder that another user prepared, its configuration could run arbitrary
+//! commands. Instead, a few small regular files are read up to a limit, and only valid names of branches and commits are
+//! returned. All other content is ignored.
 
 mod objects;
 
@@ -15,25 +15,25 @@ use guide::record::{ObservationKey, ObservationValue, budgets};
 
 use super::{project::repository_root, read};
 
-/// The longest `HEAD`, ref or `.git` file.
+/// The maximum size of a `HEAD`, ref or `.git` file, in bytes.
 const MAX_SMALL_FILE: u64 = 4096;
-/// How much of `packed-refs` is searched: about two hundred thousand refs.
+/// How much of `packed-refs` is searched, in bytes: about two hundred thousand refs.
 const MAX_PACKED_REFS: u64 = 16 << 20;
-/// How many symbolic refs are followed. They may point at each other in a circle.
+/// The maximum number of symbolic refs that are followed. They may form a cycle.
 const MAX_HOPS: usize = 5;
 
-/// What is known about the repository of a workspace.
+/// Facts about the repository of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitFacts {
-    /// The folder that holds `.git`, links resolved.
+    /// The canonical path of the folder that contains `.git`.
     pub root: Option<PathBuf>,
-    /// The branch, cut at 80 characters; none when a commit is checked out by itself.
+    /// The branch, truncated to 80 characters. `None` if `HEAD` is detached.
     pub branch: Option<String>,
-    /// The commit, in lower-case digits; none before the first one.
+    /// The commit, in lower-case hexadecimal digits. `None` before the first commit.
     pub head: Option<String>,
 }
 
-/// The facts of a workspace; empty ones if it is in no repository.
+/// Reads the facts of a workspace. They are empty if it is not in a repository.
 ///
 /// A workspace in a linked worktree has the worktree's branch, and the worktree's folder as its root.
 pub fn facts(workspace: &Path) -> GitFacts {
@@ -46,7 +46,7 @@ pub fn facts(workspace: &Path) -> GitFacts {
     GitFacts { root: Some(root), branch, head }
 }
 
-/// Whether the repository at `root` has a branch: a local one, or `remote/name` as it was last fetched.
+/// Whether the repository at `root` has a branch: a local one, or a remote-tracking one such as `remote/name`.
 pub(crate) fn has_branch(root: &Path, name: &str) -> bool {
     let names = [format!("refs/heads/{name}"), format!("refs/remotes/{name}")];
     let layout = Layout::of(root);
@@ -55,30 +55,30 @@ pub(crate) fn has_branch(root: &Path, name: &str) -> bool {
     })
 }
 
-/// Whether the repository at `root` has a commit of this id, or of one that begins so.
+/// Whether the repository at `root` has a commit with this id or id prefix.
 pub(crate) fn has_commit(root: &Path, id: &str) -> bool {
     let Some(layout) = Layout::of(root) else { return false };
     let Some(common) = fs::canonicalize(&layout.common).ok() else { return false };
-    // Every id of a repository has the length that the one of its commits has.
+    // All ids of a repository have the same length, so the length of the `HEAD` commit applies.
     let id_bytes = layout.head().1.map_or(20, |head| head.len() / 2);
     let objects =
         fs::canonicalize(common.join("objects")).ok().filter(|objects| objects.starts_with(&common));
     objects.is_some_and(|objects| objects::has_commit(&objects, id, id_bytes))
 }
 
-/// The facts as a session records them. What is beyond the budget of a record is left out.
+/// The facts as a session records them. Values that exceed the limits of a record are left out.
 pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)> {
     let mut observations = Vec::with_capacity(4);
     if let Some(branch) = &facts.branch {
         let branch: String = branch.chars().take(budgets::SHORT_STRING_CHARACTERS).collect();
         observations.push((ObservationKey::GitBranch, ObservationValue::ShortString(branch)));
     }
-    // Commits of repositories with longer digests have no place in the record.
+    // The record supports only SHA-1 commits.
     if let Some(head) = facts.head.as_ref().filter(|head| head.len() == 40 && is_commit(head)) {
         observations.push((ObservationKey::GitHeadSha, ObservationValue::GitSha1(head.clone())));
     }
     if let Some(root) = &facts.root {
-        // The digest of a lossy text would make two folders one.
+        // The digest of lossily converted text could be the same for two folders.
         if let Some(text) = root.to_str() {
             let digest = Digest::of_bytes(text.as_bytes());
             observations.push((ObservationKey::RepoRootHash, ObservationValue::Sha256(digest)));
@@ -88,7 +88,7 @@ pub fn observations(facts: &GitFacts) -> Vec<(ObservationKey, ObservationValue)>
     observations
 }
 
-/// A workspace outside of any repository, as a session records it; nothing where its path is too long for a record.
+/// A workspace outside of any repository, as a session records it. `None` if its path is too long for a record.
 pub fn observed_root(workspace: &Path) -> Option<(ObservationKey, ObservationValue)> {
     path_observation(&fs::canonicalize(workspace).ok()?)
 }
@@ -98,8 +98,8 @@ fn path_observation(root: &Path) -> Option<(ObservationKey, ObservationValue)> {
     Some((ObservationKey::RepoRoot, ObservationValue::Path(text.to_owned())))
 }
 
-/// Whether everything that [`facts`] would read of a workspace passes `allowed`, which gets paths without links. `workspace` is
-/// canonical. A file of `git` can name any other folder, so each is asked for before anything in it is read.
+/// Whether every path that [`facts`] would read for a workspace passes `allowed`, which gets canonical paths. `workspace`
+/// is canonical. A file of `git` can name any other folder, so each is checked before anything in it is read.
 pub(crate) fn stays_within(workspace: &Path, allowed: &dyn Fn(&Path) -> bool) -> bool {
     let resolved = |path: &Path| fs::canonicalize(path).is_ok_and(|path| allowed(&path));
     let Some(root) = repository_root(workspace) else { return true };
@@ -121,11 +121,11 @@ pub(crate) fn stays_within(workspace: &Path, allowed: &dyn Fn(&Path) -> bool) ->
     small(&own.join("commondir")).is_none_or(|text| resolved(&own.join(text.trim())))
 }
 
-/// Where the files of a repository are.
+/// The locations of a repository's files.
 struct Layout {
-    /// What belongs to this worktree.
+    /// The files of this worktree.
     own: PathBuf,
-    /// What all worktrees share.
+    /// The files that all worktrees share.
     common: PathBuf,
 }
 
@@ -161,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// The commit that a ref leads to.
+    /// Resolves a ref to a commit.
     fn resolve(&self, mut name: String) -> Option<String> {
         for _ in 0..MAX_HOPS {
             let loose = small(&self.own.join(&name)).or_else(|| small(&self.common.join(&name)));
@@ -176,7 +176,7 @@ impl Layout {
         None
     }
 
-    /// The commit of a ref in `packed-refs`: lines of a commit, a space and a name.
+    /// Looks up a ref in `packed-refs`. Each line has a commit, a space and a name.
     fn packed(&self, name: &str) -> Option<String> {
         let (file, _) = read::open_regular(&self.common.join("packed-refs")).ok()?;
         let mut lines = BufReader::new(file.take(MAX_PACKED_REFS));
@@ -196,7 +196,7 @@ impl Layout {
     }
 }
 
-/// What a ref holds.
+/// The content of a ref.
 enum Ref {
     Commit(String),
     Symbolic(String),
@@ -214,7 +214,7 @@ impl Ref {
     }
 }
 
-/// The text of a small file.
+/// Reads a small file as text.
 fn small(path: &Path) -> Option<String> {
     String::from_utf8(read::regular(path, MAX_SMALL_FILE).ok()?).ok()
 }
@@ -224,12 +224,12 @@ fn as_commit(text: &str) -> Option<String> {
     is_commit(&text).then_some(text)
 }
 
-/// 40 digits, or 64 in repositories that use the longer digest.
+/// 40 hexadecimal digits, or 64 in SHA-256 repositories.
 fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A name below `refs/` that stays there: it becomes part of a path, and is shown to people.
+/// Whether a name is a valid ref below `refs/`. It becomes part of a path, and is shown to people.
 fn is_ref_name(name: &str) -> bool {
     let path = Path::new(name);
     name.len() <= 1024
@@ -246,7 +246,7 @@ fn is_ref_name(name: &str) -> bool {
         })
 }
 
-/// Characters that make a text look like another one.
+/// Bidirectional control characters, which can disguise text.
 const fn is_direction(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -1,4 +1,4 @@
-//! `sources.toml`: the folders that were attached, and the git repositories that the user wrote down.
+//! `sources.toml`: the attached folders, and the git repositories that the user listed.
 //!
 //! ```toml
 //! [[directory]]
@@ -9,8 +9,8 @@
 //! branch = "main"
 //! ```
 //!
-//! People edit this file too, so a change keeps their comments and their order. Repositories are only ever
-//! written by hand: a caller that could add an address could make this machine fetch from it.
+//! People edit this file too, so changes preserve comments and order. Repositories can only be added by hand: a caller
+//! that could add a URL could make this machine fetch from it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -24,25 +24,25 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use super::{error, read};
 
-/// The longest file.
+/// The maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 262_144;
-/// How many folders can be attached.
+/// The maximum number of attached folders.
 pub(super) const MAX_DIRECTORIES: usize = 100;
-/// How many repositories are read.
+/// The maximum number of repositories that are read.
 pub(super) const MAX_REPOSITORIES: usize = 20;
-/// How often, and with what pause, a lock is tried.
+/// How many times a lock is tried, and the pause between two attempts.
 const LOCK_ATTEMPTS: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 const DIRECTORIES: &str = "directory";
 const REPOSITORIES: &str = "repository";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Managed {
     pub(super) directories: Vec<Directory>,
     pub(super) repositories: Vec<Repository>,
-    /// What of it could not be understood, in words.
+    /// Messages about entries that could not be parsed.
     pub(super) troubles: Vec<String>,
 }
 
@@ -53,16 +53,15 @@ pub(super) struct Directory {
     pub(super) added_at_ms: Option<u64>,
 }
 
-/// A git repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Repository {
-    /// A local path, or an address.
+    /// A local path or a URL.
     pub(super) location: String,
-    /// The branch; the repository's own choice without.
+    /// The branch. `None` means the default branch of the repository.
     pub(super) branch: Option<String>,
 }
 
-/// Reads the file. One that is not there says nothing.
+/// Reads the file. A missing file is treated as empty.
 pub(super) fn read(file: &Path) -> Managed {
     let document = match load(file) {
         Ok(document) => document,
@@ -114,7 +113,7 @@ pub(super) fn read(file: &Path) -> Managed {
     managed
 }
 
-/// Adds a folder. One that is there already is fine.
+/// Adds a folder. Does nothing if it is already attached.
 pub(super) fn attach(file: &Path, path: &str, now: SystemTime) -> Result<String, Envelope> {
     let path = normalised(path)?;
     match fs::metadata(&path) {
@@ -153,7 +152,7 @@ pub(super) fn attach(file: &Path, path: &str, now: SystemTime) -> Result<String,
     Ok(path)
 }
 
-/// Removes a folder. One that is not there is fine.
+/// Removes a folder. Does nothing if it is not attached.
 pub(super) fn detach(file: &Path, path: &str) -> Result<String, Envelope> {
     let path = normalised(path)?;
     if !file.try_exists().unwrap_or(true) {
@@ -170,7 +169,7 @@ pub(super) fn detach(file: &Path, path: &str) -> Result<String, Envelope> {
     Ok(path)
 }
 
-/// An absolute path without `.`, and without a `/` at its end.
+/// Normalizes an absolute path: removes `.` components and trailing slashes.
 fn normalised(path: &str) -> Result<String, Envelope> {
     let refuse = |why: &str, fix: &str| Err(error::invalid_path(path, why, fix));
     if path.contains("://") || path.starts_with("git@") {
@@ -196,7 +195,8 @@ fn normalised(path: &str) -> Result<String, Envelope> {
                 clean.push('/');
                 clean.push_str(&name.to_string_lossy());
             }
-            // With links around, what `..` means depends on the disk, and so would what is detached later.
+            // With symbolic links, the meaning of `..` depends on the disk, so a later detach could name a different
+            // folder.
             Component::ParentDir | Component::Prefix(_) => {
                 return refuse("it contains `..`", "Give the path without `..`.");
             }
@@ -209,7 +209,7 @@ fn tables<'a>(document: &'a DocumentMut, key: &str) -> impl Iterator<Item = &'a 
     document.get(key).and_then(Item::as_array_of_tables).into_iter().flat_map(ArrayOfTables::iter)
 }
 
-/// Whether an attached folder is this one, however its path was written by hand.
+/// Whether an entry has this path, however it was written by hand.
 fn is_path(table: &Table, path: &str) -> bool {
     let written = table.get("path").and_then(Item::as_str);
     written.is_some_and(|written| written == path || normalised(written).is_ok_and(|written| written == path))
@@ -225,7 +225,7 @@ fn load(file: &Path) -> Result<DocumentMut, String> {
     text.parse().map_err(|error: toml_edit::TomlError| format!("it is not TOML: {}", error.message()))
 }
 
-/// Changes the file under a lock, as a whole or not at all. `edit` says whether there is anything to write.
+/// Changes the file atomically, under a lock. `edit` returns whether there is anything to write.
 fn change(
     file: &Path,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, Envelope>,
@@ -243,13 +243,13 @@ fn change(
     let temporary = parent.join(format!(".{name}.new"));
     write_synced(&temporary, document.to_string().as_bytes())
         .and_then(|()| fs::rename(&temporary, file))
-        // Without this a power cut could forget the new name.
+        // Without this sync, a power failure could undo the rename.
         .and_then(|()| File::open(parent)?.sync_all())
         .map_err(unwritable)
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What a crash left behind is replaced; only the holder of the lock is here.
+    // Replaces the remains of a crash. Only the holder of the lock gets here.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -259,7 +259,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The lock, or nothing when somebody holds it for a second.
+/// Takes the lock, or returns `None` if another process holds it for a second.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     for _ in 0..LOCK_ATTEMPTS {

@@ -1,13 +1,13 @@
 //! Workflows of installed packs: the files in `workflows/` of the highest version of each pack.
 //!
-//! A file counts only if it is the one that was installed, by the digest in the record of its pack.
+//! A file is used only if its digest matches the install record of its pack.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use packs::install::{InstalledPacks, InstalledRecord};
 
-/// The folder of a pack that has its guided workflows.
+/// The folder of a pack that contains its guided workflows.
 const FOLDER: &str = "workflows";
 
 /// The workflows of a pack.
@@ -15,11 +15,12 @@ pub(super) struct PackFolder {
     /// The name and the version of the pack.
     pub(super) display_name: String,
     pub(super) folder: PathBuf,
-    /// The digest of each file, as hexadecimal digits.
+    /// The digest of each file, in hexadecimal digits.
     pub(super) digests: BTreeMap<String, String>,
 }
 
-/// The packs with workflows in a folder of packs, and what could not be read. A folder that does not exist has none.
+/// Reads the installed packs that have workflows. Also returns messages about packs that could not be read. A missing
+/// folder has no packs.
 pub(super) fn read(root: &Path) -> (Vec<PackFolder>, Vec<String>) {
     if !root.is_dir() {
         return (Vec::new(), Vec::new());
@@ -36,7 +37,7 @@ pub(super) fn read(root: &Path) -> (Vec<PackFolder>, Vec<String>) {
             *known = record;
         }
     }
-    // An older version must not take the place of one that cannot be read.
+    // An older version must not replace a version that cannot be read.
     for pack in &damaged {
         highest.remove(pack.name.as_str());
     }

@@ -12,15 +12,15 @@ use super::{folder::BINDINGS_FILE, read};
 
 /// The folder of a project's workflows.
 const FOLDER: &str = "workflows";
-/// How many folders above a workspace are looked at.
+/// The maximum number of ancestors of a workspace that are examined.
 const MAX_LEVELS: usize = 64;
 
-/// Where a project keeps its workflows.
+/// The workflow folder of a project.
 #[derive(Debug, Default)]
 pub(super) struct Project {
-    /// `…/workflows`, if there is one.
+    /// The path of `…/workflows`, if it exists.
     pub(super) folder: Option<PathBuf>,
-    /// What could not be read, in words.
+    /// A message if the folder could not be read.
     pub(super) unreadable: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Project {
             let folder = level.join(FOLDER);
             match fs::symlink_metadata(&folder) {
                 Ok(metadata) if metadata.is_dir() => return Self { folder: Some(folder), unreadable: None },
-                // A link could make a repository list the files of any folder of this machine.
+                // A symbolic link could make a repository list the files of any folder on this machine.
                 Ok(metadata) if metadata.is_symlink() => {
                     let why = format!("{} is a symbolic link, which is not followed", folder.display());
                     return Self { folder: None, unreadable: Some(why) };
@@ -56,15 +56,15 @@ impl Project {
         Self::default()
     }
 
-    /// The file of bindings, if there can be one.
+    /// The path of the bindings file, if the project has a workflow folder.
     pub(super) fn bindings_file(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join(BINDINGS_FILE))
     }
 
-    /// What the project puts into the slots of a workflow.
+    /// The project's bindings for the slots of a workflow.
     ///
     /// # Errors
-    /// The file is there, and does not say it in the way it should.
+    /// The file exists and is invalid.
     pub(super) fn bindings(&self, workflow_id: &str) -> Result<Bindings, Vec<Problem>> {
         let Some(file) = self.bindings_file() else { return Ok(Bindings::default()) };
         let found = match read::regular(&file, MAX_BINDINGS_BYTES as u64) {
@@ -82,10 +82,10 @@ impl Project {
     }
 }
 
-/// The folder that holds `.git`: the workspace or an ancestor of it. `workspace` is canonical.
+/// The folder that contains `.git`: the workspace or an ancestor of it. `workspace` is canonical.
 ///
-/// Folders of another owner are not climbed into: whoever may write into a shared place such as `/tmp` must not
-/// decide what belongs to the projects below it.
+/// The search stops at folders of another owner. Otherwise, a user who can write to a shared folder such as `/tmp` could
+/// control the projects below it.
 pub(super) fn repository_root(workspace: &Path) -> Option<PathBuf> {
     let owner = fs::metadata(workspace).ok()?.uid();
     workspace
@@ -96,7 +96,7 @@ pub(super) fn repository_root(workspace: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// The workspace and what is above it up to the root of its repository; without a repository it stands alone.
+/// The workspace and its ancestors up to the root of its repository. Without a repository, only the workspace.
 fn levels(workspace: &Path) -> Vec<PathBuf> {
     let Some(root) = repository_root(workspace) else { return vec![workspace.to_path_buf()] };
     workspace.ancestors().take_while(|level| level.starts_with(&root)).map(Path::to_path_buf).collect()

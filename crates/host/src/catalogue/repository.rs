@@ -1,9 +1,8 @@
-//! Workflows from git repositories that the user wrote down.
+//! Workflows from git repositories that the user listed.
 //!
-//! A local repository is read where it is, from `workflows/` of its work tree. An address, or a branch of a local
-//! one, goes through `git`: a shallow clone without a work tree, out of which the files of
-//! `workflows/` are copied into the cache. No file of the repository is checked out, so none of its filters, hooks,
-//! links or submodules ever does anything.
+//! A local repository is read in place, from `workflows/` of its work tree. A URL, or a branch of a local repository, is
+//! fetched with `git`: the files of `workflows/` are copied from a shallow bare clone into the cache. No file is checked
+//! out, so the filters, hooks, links and submodules of the repository have no effect.
 //!
 //! ```text
 //! <cache>/<digest of location and branch>/current          the commit that is used
@@ -25,30 +24,30 @@ use guide::workflow::source::{Format, MAX_SOURCE_BYTES};
 use self::command::Git;
 use super::{managed::Repository, read};
 
-/// How many files of a repository are copied.
+/// The maximum number of files that are copied from a repository.
 pub(super) const MAX_FILES: usize = 100;
-/// How old a copy gets before its repository is asked again.
+/// The age from which a copy is fetched again.
 const FRESH: Duration = Duration::from_secs(60 * 60);
-/// How long a repository that failed is left alone.
+/// How long to wait before a failed repository is fetched again.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// The folder of a repository that is read.
+/// The folder of a repository that contains workflows.
 const FOLDER: &str = "workflows";
 
-/// Where the files of a repository are now.
+/// The current copy of a repository's files.
 #[derive(Debug)]
 pub(super) struct Copy {
-    /// The folder to read, if there is one.
+    /// The folder to read, if it exists.
     pub(super) folder: Option<PathBuf>,
-    /// Why it is missing, old or not whole.
+    /// Why the copy is missing, outdated or incomplete.
     pub(super) trouble: Option<String>,
 }
 
-/// What is remembered about repositories that failed, so that a dead host does not slow down every call.
+/// Remembers failed repositories, so that an unreachable host does not slow down every call.
 #[derive(Debug, Default)]
 pub(super) struct Repositories(Mutex<HashMap<String, (Instant, String)>>);
 
 impl Repositories {
-    /// The files of a repository, fetched if the copy is old.
+    /// The files of a repository. They are fetched if the copy is outdated.
     pub(super) fn read(&self, repository: &Repository, cache: Option<&Path>) -> Copy {
         let none = |trouble: String| Copy { folder: None, trouble: Some(trouble) };
         let name = display_name(repository);
@@ -88,7 +87,7 @@ impl Repositories {
         Copy { folder: copied(&home), trouble }
     }
 
-    /// Brings a copy up to date, unless that failed a moment ago.
+    /// Updates a copy, unless an update failed recently.
     fn refresh(&self, key: &str, url: &str, branch: Option<&str>, home: &Path) -> Result<(), String> {
         let failures = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((until, why)) = failures().get(key)
@@ -96,7 +95,7 @@ impl Repositories {
         {
             return Err(why.clone());
         }
-        // Not under the lock: others may go on with what they have.
+        // Fetch without holding the lock, so that others can use the current copy.
         let result = fetch(url, branch, home);
         match &result {
             Ok(()) => failures().remove(key),
@@ -106,7 +105,7 @@ impl Repositories {
     }
 }
 
-/// The location for people and for records: without a password.
+/// The location without a password, for people and for records.
 pub(super) fn display_name(repository: &Repository) -> String {
     let location = &repository.location;
     let clean = match location.split_once("://") {
@@ -129,7 +128,7 @@ enum Place {
     Remote(String),
 }
 
-/// Where a repository is, or why nobody should look there.
+/// Validates the location of a repository.
 fn place(repository: &Repository) -> Result<Place, String> {
     let location = repository.location.as_str();
     if let Some(branch) = &repository.branch {
@@ -143,14 +142,14 @@ fn place(repository: &Repository) -> Result<Place, String> {
     }
     let path = Path::new(location);
     if path.is_absolute() {
-        // A bare repository has no files to read, and a branch need not be the one that is checked out.
+        // A bare repository has no work tree, and a given branch may not be the one that is checked out.
         return if repository.branch.is_none() && path.join(".git").exists() {
             Ok(Place::WorkTree(path.to_path_buf()))
         } else {
             Ok(Place::Remote(location.to_owned()))
         };
     }
-    // `ext::` and its like run commands; plain http lets anybody on the way write the instructions.
+    // `ext::` and similar transports run commands. Plain HTTP lets an attacker on the network change the workflows.
     let scheme = ["https://", "ssh://", "file:///"].iter().any(|scheme| location.starts_with(scheme));
     let short = || {
         let (host, path) = location.split_once(':')?;
@@ -166,7 +165,7 @@ fn place(repository: &Repository) -> Result<Place, String> {
     }
 }
 
-/// The folder of the copy that is used.
+/// The folder of the current copy.
 fn copied(home: &Path) -> Option<PathBuf> {
     let commit = String::from_utf8(read::regular(&home.join("current"), 80).ok()?).ok()?;
     let commit = commit.trim();
@@ -175,7 +174,7 @@ fn copied(home: &Path) -> Option<PathBuf> {
     (hex && folder.is_dir()).then_some(folder)
 }
 
-/// What was left out when the copy was made.
+/// A message about files that were left out of the copy.
 fn notes(home: &Path, name: &str) -> Option<String> {
     let text = String::from_utf8(read::regular(&copied(home)?.join("left-out.txt"), 4096).ok()?).ok()?;
     Some(format!("{name}: {}", text.trim()))
@@ -185,7 +184,7 @@ fn age(file: &Path) -> Option<Duration> {
     SystemTime::now().duration_since(fs::symlink_metadata(file).ok()?.modified().ok()?).ok()
 }
 
-/// Brings the copy up to date.
+/// Updates the copy.
 fn fetch(url: &str, branch: Option<&str>, home: &Path) -> Result<(), String> {
     let disk = |error: io::Error| format!("its copy cannot be written ({error})");
     fs::create_dir_all(home).map_err(disk)?;
@@ -196,7 +195,7 @@ fn fetch(url: &str, branch: Option<&str>, home: &Path) -> Result<(), String> {
     );
     let work = home.join(format!("work-{}", &unique[..unique.len().min(24)]));
     let result = clone_and_copy(url, branch, home, &work);
-    // Best effort: what is left behind wastes room and nothing else.
+    // Best effort: leftovers only use disk space.
     let _ = fs::remove_dir_all(&work);
     result
 }
@@ -245,7 +244,7 @@ fn clone_and_copy(url: &str, branch: Option<&str>, home: &Path, work: &Path) -> 
             fs::write(staged.join("left-out.txt"), text).map_err(disk)?;
         }
         match fs::rename(&staged, &target) {
-            // Another process was first with the same commit.
+            // Another process copied the same commit first.
             Err(_) if target.is_dir() => {}
             other => other.map_err(disk)?,
         }

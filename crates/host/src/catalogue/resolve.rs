@@ -1,8 +1,8 @@
-//! Which file wins.
+//! Decides which file wins.
 //!
-//! Sources are [layers](Layer) on a ladder, and of two files with one id the one from the higher layer is taken.
-//! A broken file is never taken and never in the way: it is reported, and the next one below gets its turn.
-//! Ids that begin with `wr.` are not on the ladder at all.
+//! Sources are [layers](Layer), ordered by precedence. Of two files with the same id, the one in the higher layer wins.
+//! An invalid file never wins and never shadows another: it is reported, and the next lower file is considered. Ids that
+//! begin with `wr.` are exempt from precedence.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use guide::workflow::problem::Problem;
 use super::entry::{FileProblem, ShadowCause, Shadowed, SourceCategory, SourceInfo};
 use super::folder::{Content, File, Folder, Parsed};
 
-/// A source, and what is in it.
+/// A source and its files.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) info: SourceInfo,
@@ -28,16 +28,16 @@ pub(super) struct Candidate<'a> {
     pub(super) file: &'a Arc<File>,
 }
 
-/// The file that is taken, and those that are not.
+/// The file that wins, and those that do not.
 #[derive(Debug)]
 pub(super) struct Verdict<'a> {
     pub(super) winner: Option<Winner<'a>>,
     pub(super) shadowed: Vec<Shadowed>,
-    /// The broken files, the highest first.
+    /// The invalid files, highest precedence first.
     pub(super) broken: Vec<(Candidate<'a>, Arc<Vec<Problem>>)>,
 }
 
-/// The file that is taken.
+/// The file that wins.
 #[derive(Debug)]
 pub(super) struct Winner<'a> {
     pub(super) candidate: Candidate<'a>,
@@ -45,7 +45,7 @@ pub(super) struct Winner<'a> {
     pub(super) hash: WorkflowHash,
 }
 
-/// Every id that a file claims, with the files that do, the highest layer first and then by name.
+/// All ids with the files that claim them, by precedence from the highest, then by name.
 pub(super) fn candidates(layers: &[Layer]) -> BTreeMap<&str, Vec<Candidate<'_>>> {
     let mut ids: BTreeMap<&str, Vec<Candidate<'_>>> = BTreeMap::new();
     for layer in layers.iter().rev() {
@@ -58,7 +58,7 @@ pub(super) fn candidates(layers: &[Layer]) -> BTreeMap<&str, Vec<Candidate<'_>>>
     ids
 }
 
-/// Decides between the files of one id.
+/// Decides between the files with one id.
 pub(super) fn decide<'a>(candidates: &[Candidate<'a>]) -> Verdict<'a> {
     let mut winner: Option<Winner<'a>> = None;
     let mut shadowed = Vec::new();
@@ -101,7 +101,7 @@ fn shadowed_by(candidate: &Candidate<'_>, winner: &Candidate<'_>) -> Shadowed {
     candidate.shadowed(ShadowCause::Precedence, reason)
 }
 
-/// A category in a sentence.
+/// The category as part of a sentence.
 pub(super) const fn words(category: SourceCategory) -> &'static str {
     match category {
         SourceCategory::BuiltIn => "the program",
@@ -115,12 +115,12 @@ pub(super) const fn words(category: SourceCategory) -> &'static str {
 }
 
 impl Candidate<'_> {
-    /// The file, for people.
+    /// The path for people.
     pub(super) fn path(&self) -> String {
         self.file.path.display().to_string()
     }
 
-    /// The file, for records. Those travel with a session, so nothing tells where on a machine it lies.
+    /// The location for records. Records are part of exported sessions, so it does not reveal absolute paths.
     pub(super) fn source_ref(&self) -> String {
         let name = &self.file.name;
         match self.layer.info.category {
@@ -146,7 +146,7 @@ impl Candidate<'_> {
     }
 }
 
-/// A repository's location and branch; of one on this machine only the name of its folder.
+/// The location and branch of a repository. For a local repository, only the name of its folder.
 fn portable(display_name: &str) -> String {
     let (location, branch) = match display_name.find('#') {
         Some(place) => display_name.split_at(place),

@@ -1,4 +1,4 @@
-//! The places that are looked at, in the order of their precedence.
+//! The sources of workflows, in order of precedence.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -16,24 +16,24 @@ use super::repository::{self, Repositories};
 use super::resolve::Layer;
 use super::{CatalogueOptions, managed, packs};
 
-/// Every source but the program, with what is in it.
+/// All sources except the bundled one, with their files.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// Those that could be read, the lowest precedence first.
+    /// The sources that could be read, lowest precedence first.
     pub(super) layers: Vec<Layer>,
-    /// Those that could not.
+    /// The sources that could not be read.
     pub(super) stale: Vec<SourceInfo>,
-    /// What could not be read, in words.
+    /// Messages about what could not be read.
     pub(super) unreadable: Vec<String>,
 }
 
-/// A place to look at.
+/// The location of a source.
 struct Place {
     category: SourceCategory,
     folder: PathBuf,
     display_name: String,
     added_at_ms: Option<u64>,
-    /// For a pack: the digests of the files that were installed.
+    /// For a pack: the digests of the installed files.
     digests: Option<BTreeMap<String, String>>,
 }
 
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Leaves out the files of a pack that are not those that were installed.
+    /// Leaves out files of a pack that changed since they were installed.
     fn check(&self, folder: &mut Folder) {
         let Some(digests) = &self.digests else { return };
         let notes = &mut folder.notes;
@@ -81,7 +81,7 @@ impl Place {
 }
 
 impl Sources {
-    /// Reads every place.
+    /// Reads all sources.
     pub(super) fn read(
         options: &CatalogueOptions,
         project: &Project,
@@ -90,7 +90,7 @@ impl Sources {
     ) -> Self {
         let mut sources = Self::default();
         let mut places = sources.places(options, project, repositories);
-        // A folder that is named twice would shadow itself. It counts where it has most weight.
+        // A folder that is listed twice would shadow itself. Only its highest precedence counts.
         let mut seen = HashSet::new();
         places.reverse();
         places.retain(|place| {
@@ -104,7 +104,7 @@ impl Sources {
                     sources.unreadable.append(&mut folder.notes);
                     sources.layers.push(Layer { info: place.info(), folder });
                 }
-                // Nobody has to have a folder of their own.
+                // The user folder is optional.
                 Err(error)
                     if place.category == SourceCategory::User && error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -116,7 +116,7 @@ impl Sources {
         sources
     }
 
-    /// The places, the lowest precedence first.
+    /// The locations, lowest precedence first.
     fn places(
         &mut self,
         options: &CatalogueOptions,
@@ -173,7 +173,7 @@ impl Sources {
     }
 }
 
-/// The program as a source.
+/// The bundled workflows as a source.
 pub(super) fn built_in() -> SourceInfo {
     let count = registry::bundled().len();
     SourceInfo {

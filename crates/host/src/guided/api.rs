@@ -1,4 +1,4 @@
-//! What goes into the guided service, and what comes out.
+//! Requests and replies of the guided service.
 
 use guide::delegation::ChildHandle;
 use guide::record::{Autonomy, BlockerReport, GapReason, GapSeverity, Preferences, RiskPolicy, SessionId};
@@ -8,76 +8,76 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// A call to begin a run.
+/// A request to start a run.
 #[derive(Clone, Debug, Default)]
 pub struct StartRequest {
     pub workflow_id: String,
-    /// What the run is for.
+    /// The goal of the run.
     pub goal: String,
-    /// The workspace it is about; decides which workflows there are.
+    /// The workspace of the run. It determines which workflows are available.
     pub workspace: Option<PathBuf>,
-    /// Further inputs.
+    /// Additional inputs.
     pub context: Map<String, Value>,
-    /// How autonomous the run is, where that is not the default.
+    /// Preferences that differ from the defaults.
     pub preferences: Option<PreferenceDelta>,
     /// The session that this one was delegated from.
     pub parent_session_id: Option<SessionId>,
-    /// The piece of work that was handed out, where the run is one.
+    /// For a delegated run: the handle of the delegation.
     pub child_handle: Option<ChildHandle>,
-    /// A directory of the host's own making in which the agent works, and evidence is verified.
+    /// The workspace directory that the host created for the agent. Evidence is verified there.
     pub equipped_root: Option<PathBuf>,
 }
 
-/// The handle of a call: the short token, or the locked pair.
+/// The handle of a call: a short token, or a pair of state and acknowledgement tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handle {
     /// One token, short or long.
     Single(String),
-    /// A state token, and the acknowledgement that goes with it.
+    /// A state token with its acknowledgement token.
     Pair {
         /// `st.v1.…`
         state_token: String,
-        /// `ack.v1.…`; a call without one changes nothing.
+        /// `ack.v1.…`. A call without an acknowledgement token changes nothing.
         ack_token: Option<String>,
     },
 }
 
-/// What a caller wants of a node.
+/// The intent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// To acknowledge the pending step and go on.
+    /// Acknowledge the pending step and advance.
     Advance,
-    /// Describe where the run is. Changes nothing.
+    /// Return the current position of the run. Changes nothing.
     Rehydrate,
 }
 
-/// A call that advances a run, or asks where it is.
+/// A request that advances a run, or returns its current position.
 #[derive(Clone, Debug)]
 pub struct ContinueRequest {
     pub handle: Handle,
-    /// What the caller wants.
+    /// The intent of the call.
     pub intent: Intent,
     /// A recap of the step.
     pub notes_markdown: Option<String>,
     /// Structured results.
     pub artifacts: Vec<Value>,
-    /// What changed in the context.
+    /// Context keys to set or change.
     pub context: Option<Map<String, Value>>,
-    /// Changed preferences.
+    /// Preferences to change.
     pub preferences: Option<PreferenceDelta>,
 }
 
-/// The preferences that a call changes; the others stay.
+/// Changes of preferences. `None` leaves a preference unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreferenceDelta {
-    /// How far the run goes without a person.
+    /// How much the run does without a person.
     pub autonomy: Option<Autonomy>,
-    /// What is done about doubts.
+    /// How the run deals with risk.
     pub risk_policy: Option<RiskPolicy>,
 }
 
 impl PreferenceDelta {
-    /// The preferences that are in force once this changes some of them.
+    /// Applies the changes to `before`.
     pub fn over(self, before: Preferences) -> Preferences {
         Preferences {
             autonomy: self.autonomy.unwrap_or(before.autonomy),
@@ -86,138 +86,138 @@ impl PreferenceDelta {
     }
 }
 
-/// In every reply, word for word the same, so that a replay stays byte-identical: an agent that sends better notes
-/// with a used token has to learn why it gets an old answer.
+/// Part of every reply. It is a constant, so that a replay stays byte-identical. It explains to an agent that sends new
+/// notes with a used token why the reply is an old one.
 pub const TOKEN_NOTE: &str = "A token advances a run once. Sent again, it always gets the answer it got the first time, \
                               and what is sent with it is ignored: use the newest token.";
 
-/// The answer to starting and continuing.
+/// The reply to starting or continuing a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reply {
-    /// Whether the step was taken.
+    /// Whether the step was accepted.
     pub kind: ReplyKind,
-    /// Which run this is about, for callers that have several.
+    /// Identifies the run, for callers with several runs.
     pub run: RunWords,
-    /// The short handle for the next call.
+    /// The short token for the next call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_token: Option<String>,
-    /// The locked handle of the node.
+    /// The state token of the node.
     pub state_token: String,
-    /// The locked handle for acknowledging the pending step.
+    /// The acknowledgement token for the pending step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_token: Option<String>,
-    /// The handle for bookmarking this place.
+    /// The token for creating a checkpoint at this position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_token: Option<String>,
-    /// Whether everything is done.
+    /// Whether the run is complete.
     pub is_complete: bool,
-    /// What to do now.
+    /// The step to perform now.
     pub pending: Option<PendingStep>,
-    /// The preferences in force.
+    /// The current preferences.
     pub preferences: Preferences,
     /// What the caller should do with this reply.
     pub next_intent: NextIntent,
     /// The exact next call.
     pub next_call: Option<NextCall>,
-    /// The call that shows the newest place of the run, when this reply is about an earlier one.
+    /// The call that returns the latest position of the run, if this reply describes an earlier one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_call: Option<NextCall>,
-    /// What a token does when it is sent a second time: always [`TOKEN_NOTE`].
+    /// Explains what happens when a token is sent again. Always [`TOKEN_NOTE`].
     pub token_note: &'static str,
-    /// Why the step was not taken.
+    /// Why the step was not accepted.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<BlockedReply>,
-    /// What the host verified itself for the attempt that led here.
+    /// The host's own verification of the attempt that created this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// The runs that the pending step hands out.
+    /// The runs that the pending step delegates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delegations: Vec<DelegatedRun>,
-    /// For a run that was handed out and is complete: the call that leads back to the run that waits for it.
+    /// For a completed delegated run: the call that returns to the parent run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_call: Option<NextCall>,
-    /// Levels of assessments that were just given.
+    /// The levels of the assessments that were just submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_context: Option<Value>,
-    /// The steps and loops that did not run on the way here.
+    /// The steps and loops that were skipped before this node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedWords>,
-    /// What the run goes on without.
+    /// The open gaps of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_gaps: Option<OpenGaps>,
-    /// What the caller should know besides.
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A run that the pending step hands out.
+/// A run that the pending step delegates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DelegatedRun {
-    /// The session that it has, or will have.
+    /// The id of its session, which may not exist yet.
     pub session_id: String,
-    /// The call that starts it, or finds it.
+    /// The call that starts the run. If the run exists, the call returns it.
     pub start_call: NextCall,
-    /// Its status, only in replies to a caller that comes back, because it changes.
+    /// The status of the run. It changes, so it is only part of rehydrate replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ChildStatus>,
 }
 
-/// A step or a loop that did not run, and the context keys that decided it. Recorded values are not repeated:
-/// whoever reads the reply may not be whoever may read the context.
+/// A skipped step or loop, and the context keys that its condition reads. Recorded values are not included, because the
+/// reader of the reply may not be allowed to read the context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedWords {
-    /// The step, or the loop.
+    /// The id of the step or loop.
     pub id: String,
-    /// What it is called.
+    /// The title of the step or loop.
     pub title: String,
     pub keys: Vec<KeyWords>,
 }
 
-/// A context key, and what its value may be.
+/// A context key and its allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyWords {
     pub key: String,
-    /// In words, such as `one of "fix", "report"`; nothing for a key that the workflow does not declare.
+    /// A description such as `one of "fix", "report"`. `None` for a key that the workflow does not declare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<String>,
 }
 
-/// Gaps: those that a call opened; for a caller that comes back, and at the end of a run, all that are open.
+/// Open gaps. A reply to an advance has the gaps that the call opened. A rehydrate reply, and the last reply of a run,
+/// has all open gaps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpenGaps {
     pub count: usize,
-    /// The newest of them, oldest first.
+    /// The most recent gaps, oldest first.
     pub gaps: Vec<GapWords>,
 }
 
-/// One gap.
+/// A gap: something that the run continues without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GapWords {
-    /// What closes it names it so.
+    /// The id of the gap. A later call closes the gap by this id.
     pub gap_id: String,
-    /// How bad it is.
     pub severity: GapSeverity,
     pub reason: GapReason,
     /// What is missing.
     pub summary: String,
 }
 
-/// Whether a step was taken.
+/// Whether a step was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyKind {
-    /// It was, or nothing was asked.
+    /// The step was accepted, or the call did not advance.
     Ok,
-    /// It was not.
+    /// The step was not accepted.
     Blocked,
 }
 
-/// A run in words: which workflow, what for, and how far it is.
+/// Describes a run: its workflow, its goal and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunWords {
@@ -225,124 +225,123 @@ pub struct RunWords {
     pub run_id: String,
     pub workflow_id: String,
     pub workflow_name: String,
-    /// What the run is for.
+    /// The goal of the run.
     pub goal: String,
-    /// Which step is pending, from 1.
+    /// The number of the pending step, from 1.
     pub step: u32,
-    /// How many steps the workflow has.
+    /// The number of steps of the workflow.
     pub steps: u32,
-    /// All of it in one sentence.
+    /// A description in one sentence.
     pub description: String,
 }
 
-/// A pending step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingStep {
     pub step_id: String,
     pub title: String,
-    /// What to do.
+    /// The prompt of the step.
     pub prompt: String,
-    /// The stance to take.
+    /// The role that the agent takes in this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
-    /// The model that the author would choose.
+    /// The model tier that the author recommends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_tier: Option<ModelTier>,
 }
 
-/// What a caller should do with a reply.
+/// What the caller should do after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextIntent {
-    /// Do the step, then advance.
+    /// Perform the step, then advance.
     PerformPendingThenContinue,
     /// Ask the user before advancing.
     AwaitUserConfirmation,
-    /// Nothing changed; do the step when ready.
+    /// Nothing changed. Perform the step when ready.
     RehydrateOnly,
-    /// Nothing is left to do.
+    /// The run is complete.
     Complete,
 }
 
-/// A call, ready to be made.
+/// A complete call that the caller can make as it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NextCall {
     pub tool: &'static str,
     pub params: Value,
 }
 
-/// Why a step was not taken.
+/// Why a step was not accepted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedReply {
-    /// Every reason.
+    /// All blockers.
     pub blockers: BlockerReport,
-    /// Whether another attempt can help; absent when it cannot.
+    /// Whether a retry can succeed. Absent if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// The handle for that attempt.
+    /// The token for the retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_continue_token: Option<String>,
-    /// What was checked.
+    /// The validation of the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
 }
 
-/// What came of checking an output.
+/// The result of validating an output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Validation {
-    /// Each thing that is wrong.
+    /// The problems that were found.
     pub issues: Vec<String>,
-    /// What to do about it.
+    /// How to fix them.
     pub suggestions: Vec<String>,
 }
 
-/// The answer to a checkpoint.
+/// The reply to a checkpoint call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointReply {
-    /// Which run this is about.
+    /// Identifies the run.
     pub run: RunWords,
-    /// The bookmark's node.
+    /// The node of the checkpoint.
     pub checkpoint_node_id: String,
-    /// The handle to come back with, from any chat.
+    /// The token to resume from the checkpoint, in any chat.
     pub resume_token: String,
-    /// Coming back, from any chat, with a handle that is short enough to copy.
+    /// The call to resume from the checkpoint, in any chat. Its token is short enough to copy.
     pub resume_call: NextCall,
-    /// Carrying on now.
+    /// The call to continue now.
     pub next_call: NextCall,
-    /// What the caller should know besides.
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A call to find a run again.
+/// A request to find a run to resume.
 #[derive(Clone, Debug, Default)]
 pub struct ResumeRequest {
-    /// The workspace, for its git facts.
+    /// The workspace. Its git branch and commit are used for ranking.
     pub workspace: Option<PathBuf>,
-    /// Words to look for.
+    /// Search terms.
     pub query: Option<String>,
     pub run_id: Option<String>,
     pub session_id: Option<String>,
-    /// A branch, instead of the workspace's.
+    /// A git branch, instead of that of the workspace.
     pub git_branch: Option<String>,
-    /// A commit, instead of the workspace's.
+    /// A git commit, instead of that of the workspace.
     pub git_head_sha: Option<String>,
-    /// Whether to look only at runs of the same repository.
+    /// Whether to search only runs of the same repository.
     pub same_workspace_only: bool,
 }
 
-/// The answer to looking for a run.
+/// The reply to a resume request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeReply {
     /// The best matches, best first.
     pub candidates: Vec<Value>,
-    /// How many runs were eligible.
+    /// The number of runs that matched.
     pub total_eligible: usize,
-    /// What the caller should know besides.
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

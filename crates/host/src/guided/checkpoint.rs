@@ -1,4 +1,4 @@
-//! Makes checkpoints.
+//! Creates checkpoints.
 
 use guide::engine::{self, Checkpoint};
 use guide::record::{NodeId, OutputChannel};
@@ -13,10 +13,10 @@ use super::sessions::Session;
 use super::{Guided, cut_notes};
 
 impl Guided {
-    /// Makes a checkpoint. The same token sent again gets the same answer.
+    /// Creates a checkpoint. Sending the same token again returns the same reply.
     ///
     /// # Errors
-    /// Tokens that cannot be used for this, and errors of the store.
+    /// Tokens that are not valid for checkpoints, and errors of the store.
     pub async fn checkpoint(
         &self,
         checkpoint_token: &str,
@@ -46,7 +46,7 @@ impl Guided {
         let mut checkpoint = additions.node_id.clone();
         let touched = [payload.node_id.clone(), checkpoint.clone()];
         if let Err(failure) = self.append(&mut session, writer, additions, &touched).await {
-            // Another writer was first. If it recorded this very call, its outcome is the answer.
+            // Another writer appended first. If it recorded this same call, return its outcome.
             match made(&session, &payload) {
                 Some(other) if failure.is_moved() => checkpoint = other,
                 Some(_) | None => return Err(failure.into()),
@@ -81,8 +81,8 @@ impl Guided {
             .into_iter()
             .flat_map(|made| session.state.outputs_of(made, OutputChannel::Recap));
         let warnings = notes.filter_map(cut_notes::warning).collect();
-        // The attempt that was next when the checkpoint was made, so that a replay gives the same bytes however far the run has
-        // advanced since.
+        // The attempt that was next when the checkpoint was created. A replay therefore returns the same bytes however
+        // far the run has advanced since.
         let made_at = session.state.node(made).map(|made| made.created_index);
         let attempts =
             node.advances().filter(|(_, advance)| made_at.is_none_or(|at| advance.index < at)).count();
@@ -109,7 +109,7 @@ impl Guided {
     }
 }
 
-/// The checkpoint of a call that is recorded.
+/// The checkpoint of a call that is already recorded.
 fn made(session: &Session, payload: &CheckpointPayload) -> Option<NodeId> {
     session.state.checkpoint_of(&payload.node_id, &payload.attempt_id).map(|node| node.id.clone())
 }

@@ -1,4 +1,4 @@
-//! Child runs: starts one by its handle, and gives the status of those of a step.
+//! Child runs: starts one by its handle, and reads the status of the child runs of a step.
 
 use canon::error::{Envelope, Retry};
 use guide::delegation::{self, ChildHandle};
@@ -16,7 +16,7 @@ use super::refusal::{self, Refusal};
 use super::reply::Ingredients;
 
 impl Guided {
-    /// Starts the child run of a handle, or finds it.
+    /// Starts the child run of a handle. If it exists, returns it.
     pub(super) async fn start_child(
         &self,
         handle: &ChildHandle,
@@ -38,7 +38,7 @@ impl Guided {
         let started = match self.store.revision(child.clone()).await? {
             Some(_) => None,
             None => match self.start_as(&child, request).await {
-                // Another call with the same handle was first.
+                // A concurrent call with the same handle created the session first.
                 Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => None,
                 other => Some(other?),
             },
@@ -53,7 +53,7 @@ impl Guided {
         }
     }
 
-    /// The workflow that a handle is for; `None` if no step hands it out.
+    /// The workflow of a handle, or `None` if no step delegates it.
     async fn delegated_workflow(&self, handle: &ChildHandle) -> Result<Option<String>, Refusal> {
         let session = self.sessions.current(&*self.store, &handle.parent).await?;
         let session = session.lock().await;
@@ -65,7 +65,7 @@ impl Guided {
         let snapshot = self.store.snapshot(node.snapshot_ref).await?;
         let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
         let delegation = step.and_then(|step| match step.delegations.as_slice() {
-            // The place is that of an item.
+            // The position is that of an item of the list.
             [one] if one.for_each.as_ref().is_some_and(|list| handle.index < list.max_items as usize) => {
                 Some(one)
             }
@@ -74,7 +74,6 @@ impl Guided {
         Ok(delegation.map(|delegation| delegation.workflow_id.clone()))
     }
 
-    /// The status of a child run.
     pub(super) async fn child_status(&self, child: &SessionId) -> ChildStatus {
         match self.store.revision(child.clone()).await {
             Ok(None) => ChildStatus::NotStarted,
@@ -101,7 +100,8 @@ fn not_handed_out(handle: &ChildHandle) -> Refusal {
     )
 }
 
-/// The runs that the pending step hands out, each with its call. They follow from the node, so a replay gives the same.
+/// The runs that the pending step delegates, each with its start call. They are derived from the node, so a replay
+/// returns the same.
 pub(super) fn delegated(
     ingredients: &Ingredients<'_>,
     context: &serde_json::Map<String, Value>,
@@ -112,7 +112,7 @@ pub(super) fn delegated(
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let context = visible_context(workflow, context, stack);
     let at = delegation::delegating_node(&session.state, node);
-    // A list that is missing or too long blocks the step, and nothing is delegated.
+    // A missing or too long list blocks the step, and nothing is delegated.
     let handed_out = delegation::active_delegations(step, &context).unwrap_or_default().into_iter();
     handed_out
         .map(|piece| {

@@ -1,4 +1,4 @@
-//! Notes that are longer than a recap: the warning in the reply, and the complete text for people.
+//! Notes that exceed the size of a recap: the warning in the reply, and the complete text for people.
 
 use canon::digest::Digest;
 use guide::derive;
@@ -9,7 +9,7 @@ use guide::state::{Node, Output, SessionState};
 
 use super::reply::{Ingredients, Moment};
 
-/// The warnings of this call, from the log: a replay gives the same.
+/// The warnings of this call. They are derived from the log, so a replay returns the same.
 pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     let Ingredients { session, node, moment, .. } = *ingredients;
     let state = &session.state;
@@ -25,13 +25,13 @@ pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     recap.into_iter().chain(correction).collect()
 }
 
-/// The warning about an output of which only the beginning is kept.
+/// The warning for an output that was truncated.
 pub(super) fn warning(output: &Output) -> Option<String> {
     sent_bytes(output).map(cut_words)
 }
 
-/// The current notes of a node: complete if they were stored so, otherwise as far as they are kept. `artifact` gives the stored
-/// bytes of an artifact.
+/// The current notes of a node. They are complete if the complete notes were stored, and truncated otherwise. `artifact`
+/// returns the stored bytes of an artifact.
 pub(super) fn notes_of<'b>(
     state: &SessionState,
     node: &Node,
@@ -46,12 +46,12 @@ pub(super) fn notes_of<'b>(
     whole().or_else(|| recap.notes().map(str::to_owned))
 }
 
-/// The artifact with the complete notes of a node, if the recap has only their beginning.
+/// The artifact with the complete notes of a node, if the recap was truncated.
 pub(super) fn whole_notes<'s>(state: &'s SessionState, node: &Node) -> Option<&'s ArtifactRef> {
     let recap = current_output(state, node, OutputChannel::Recap)?;
     sent_bytes(recap)?;
     let attempt = attempt_that_made(state, &node.id)?;
-    // Notes that were corrected since are those of the correction.
+    // The recap was corrected, so the artifact has outdated notes.
     if recap.id != derive::recap_output_id(attempt) {
         return None;
     }

@@ -6,22 +6,22 @@ use guide::state::{Gap, Node, SessionState};
 use super::api::{GapWords, OpenGaps};
 use super::reply::{Ingredients, Moment};
 
-/// The most gaps in a reply; the command line shows all.
+/// The maximum number of gaps in a reply. The command line shows all of them.
 const NAMED: usize = 10;
 
-/// The warnings of this call, from the log: a replay gives the same.
+/// The warnings of this call. They are derived from the log, so a replay returns the same.
 pub(super) fn warnings(ingredients: &Ingredients<'_>) -> Vec<String> {
     let of_call = of_call(ingredients).into_iter().filter(|gap| is_warning(gap));
     of_call.map(|gap| gap.summary.clone()).collect()
 }
 
-/// The gaps that this call opened; for a caller that comes back, and at the end of a run, all that are open.
+/// The gaps that this call opened. For a rehydrate call, and at the end of a run, all open gaps.
 pub(super) fn open(ingredients: &Ingredients<'_>) -> Option<OpenGaps> {
     let Ingredients { session, run, node, snapshot, moment, .. } = *ingredients;
     let state = &session.state;
     let told: Vec<&Gap> = match moment {
         Moment::Return => guide::project::open_gaps(state, run).collect(),
-        // A replay shows what was open then, even if it was closed since.
+        // A replay shows the gaps that were open then, even if they were closed since.
         Moment::Advance if snapshot.state().is_complete() => {
             state.gaps_of_run(run).filter(|gap| was_open_at(state, gap, node)).collect()
         }
@@ -47,7 +47,7 @@ fn of_call<'s>(ingredients: &Ingredients<'s>) -> Vec<&'s Gap> {
     match moment {
         Moment::Start => state.gaps_of(node).collect(),
         Moment::Advance => {
-            // They are at the node that was advanced, possibly among those of other attempts.
+            // They are recorded at the parent node, possibly together with those of other attempts.
             let Some(parent) = state.parent_of(node) else { return Vec::new() };
             let made = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if *to_node_id == node.id);
             let Some((_, advance)) = parent.advances().find(|(_, advance)| made(&advance.outcome)) else {
@@ -60,18 +60,18 @@ fn of_call<'s>(ingredients: &Ingredients<'s>) -> Vec<&'s Gap> {
     }
 }
 
-/// Whether a gap was open when a node was made.
+/// Whether a gap was open when a node was created.
 fn was_open_at(state: &SessionState, gap: &Gap, node: &Node) -> bool {
     let before = |gap: &Gap| gap.index < node.created_index;
     before(gap) && !gap.resolved_by.as_ref().and_then(|id| state.gap(id)).is_some_and(before)
 }
 
-/// Whether a record says that something is missing, rather than that it no longer is.
+/// Whether a record opens a gap, as opposed to closing one.
 const fn is_gap(gap: &Gap) -> bool {
     matches!(gap.resolution, guide::record::GapResolution::Unresolved)
 }
 
-/// Whether a gap is only about preferences: it is shown once, as a warning.
+/// Whether a gap concerns only preferences. Such a gap is shown once, as a warning.
 fn is_warning(gap: &Gap) -> bool {
     gap.reason == GapReason::Unexpected(GapDetail::PreferencesExceedRecommendation)
 }

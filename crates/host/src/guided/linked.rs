@@ -1,8 +1,8 @@
 //! Sessions that a run waits for.
 //!
-//! Such a session is started under an id that its run derives, so that starting it again finds it. The link back is part of
-//! its first context, in the log from the first event on: [`Link`]. The result for the run is computed from the log up to the
-//! event that completed the session, so it is the same whenever it is asked for.
+//! The id of such a session is derived from its run, so starting it again finds the existing session. The link back to
+//! the run is part of the first context, and so in the log from the first event on: see [`Link`]. The result for the run
+//! is computed from the log up to the event that completed the session. It is therefore always the same.
 
 use std::collections::BTreeSet;
 
@@ -20,41 +20,42 @@ use super::api::{Reply, StartRequest};
 use super::refusal::{Refusal, inconsistent};
 use super::reply::Moment;
 
-/// The key of the context that contains the link. Only the first context counts, so an agent cannot change it.
+/// The context key that contains the link. Only the first context is read, so an agent cannot change the link.
 pub const LINK: &str = "interlock";
-/// The most bytes of notes that a run is given.
+/// The maximum size of the notes in a result, in bytes.
 pub const RECAP_BYTES: usize = 128 << 10;
-/// The most bytes of artifacts that a run is given; of what goes beyond, it gets the digest.
+/// The maximum size of the artifacts in a result, in bytes. Artifacts beyond the limit are represented by their digests.
 pub const ARTIFACT_BYTES: usize = 1 << 20;
-/// The most gaps that a run is given. More are counted.
+/// The maximum number of gaps in a result. Further gaps are only counted.
 pub const GAPS: usize = 200;
 
-/// What a session was started for.
+/// The run and node that a session was started for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Link {
     pub run_id: RunId,
     pub node_id: NodeId,
-    /// Whether the node has a workspace. Where it is follows from the run and the node, and from nothing that a session says.
+    /// Whether the node has a workspace. Its location is derived from the run and the node, never from data of the
+    /// session.
     #[serde(default)]
     pub is_equipped: bool,
 }
 
-/// Where a session stands.
+/// The status of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// What it was started for; nothing for one that no run waits for.
+    /// The run and node that the session was started for. `None` if no run waits for it.
     pub link: Option<Link>,
-    /// How it stands.
+    /// The status of its run.
     pub status: RunStatus,
-    /// How many events it has. It grows with everything that happens.
+    /// The number of events. Every change of the session increases it.
     pub events: u64,
-    /// Whether it was completed, whatever happened since.
+    /// Whether the session was ever completed.
     pub is_complete: bool,
 }
 
 impl Guided {
-    /// Starts the session of that id, or finds it.
+    /// Starts the session with this id. If it exists, does nothing.
     ///
     /// # Errors
     /// As [`Guided::start`].
@@ -71,7 +72,7 @@ impl Guided {
         request.context.insert(LINK.to_owned(), link);
         match self.start_as(session_id, request).await {
             Ok(_) => Ok(()),
-            // Another call was first, with the same data: the id is derived from it.
+            // A concurrent call created the session with the same data, because the id is derived from the data.
             Err(refusal) if refusal.envelope().has_code(StoreErrorCode::SessionExists) => Ok(()),
             Err(refusal) => Err(refusal),
         }
@@ -109,8 +110,8 @@ impl Guided {
         self.answer(&session, &tip, &keyring, Moment::Return).await
     }
 
-    /// The result of a session; `None` before it is complete. It is computed from the log up to the completing event, so it
-    /// stays the same whatever happens to the session afterwards.
+    /// The result of a session, or `None` before it is complete. It is computed from the log up to the completing event,
+    /// so later events do not change it.
     ///
     /// # Errors
     /// As [`Guided::standing`].
@@ -137,7 +138,7 @@ impl Guided {
     ) -> Result<Map<String, Value>, Refusal> {
         let recap = ancestor_recap(state, tip, RECAP_BYTES);
         let summary = recap.entries.first().map(|entry| entry.text.clone());
-        // The recap has the newest notes first; readers of the run want them in order.
+        // The recap lists the newest notes first. The result lists them in chronological order.
         let notes: Vec<Value> = recap.entries.iter().rev().map(|entry| entry.text.as_str().into()).collect();
         let status =
             if run.open_critical_gaps > 0 { RunStatus::CompleteWithGaps } else { RunStatus::Complete };
@@ -197,16 +198,17 @@ impl Guided {
         Ok(given)
     }
 
-    /// Marks a session as one that nobody waits for: the next step is refused. A session that is complete or does not exist
-    /// needs no mark, and a session of another run gets none. Returns whether the session belongs to this run.
+    /// Marks a session as ended, because its run no longer waits for it. The next step is then refused. A session that is
+    /// complete, does not exist, or belongs to another run is not marked. Returns whether the session belongs to this
+    /// run.
     ///
     /// # Errors
-    /// When the session is being written, and errors of the store.
+    /// The session is being written, and errors of the store.
     pub async fn end(&self, session_id: &SessionId, ended: &Ended) -> Result<bool, Refusal> {
         if self.store.revision(session_id.clone()).await?.is_none() {
             return Ok(false);
         }
-        // Checked before the lock is taken: a session of another run is not blocked.
+        // Checked before the lock is taken, so that a session of another run is not blocked.
         let standing = self.standing(session_id).await?;
         if standing.link.is_none_or(|link| link.run_id != ended.run_id) {
             return Ok(false);
@@ -223,7 +225,7 @@ impl Guided {
     }
 }
 
-/// What a session was started for, from its events; `None` for one that no run waits for.
+/// The link in the events of a session, or `None` if no run waits for it.
 pub fn link_of_session(events: &[Event]) -> Option<Link> {
     events.iter().find_map(|event| match &event.data {
         EventData::ContextSet { context, .. } => Some(link_of(context)),

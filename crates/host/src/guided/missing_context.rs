@@ -1,4 +1,4 @@
-//! The context that a blocked attempt has to be repeated with.
+//! The context that a retry of a blocked attempt has to provide.
 
 use guide::interpret::pointer_key;
 use guide::record::{Block, EngineState, Pointer};
@@ -6,7 +6,8 @@ use guide::workflow::compiled::{CompiledWorkflow, Count, LoopControl};
 use guide::workflow::context_keys::ContextFault;
 use serde_json::{Map, Value};
 
-/// The keys that the blockers of a state name, each with a placeholder that is refused if it is sent unchanged.
+/// The context keys that the blockers of a state name, each with a placeholder value. A placeholder that is sent
+/// unchanged is refused.
 pub(super) fn wanted(
     workflow: &CompiledWorkflow,
     state: &EngineState,

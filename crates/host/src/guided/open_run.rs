@@ -1,4 +1,4 @@
-//! The run that is open in a workspace, for hooks of agent clients.
+//! The open run of a workspace, for hooks of agent clients.
 
 use std::path::Path;
 
@@ -17,22 +17,22 @@ use crate::catalogue::git;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRun {
     pub run: RunWords,
-    /// What the pending step is called.
+    /// The title of the pending step.
     pub step_title: String,
-    /// Whether the step says that no file may be changed.
+    /// Whether the step forbids changes to files.
     pub read_only: bool,
-    /// Whether only a person can help now: the step needs the user, or is blocked for good.
+    /// Whether only a person can unblock the run: the step needs the user, or no retry can succeed.
     pub waits_for_person: bool,
-    /// Whether this very place was bookmarked, so that it can be left.
+    /// Whether there is a checkpoint at the current position.
     pub is_bookmarked: bool,
-    /// When the last event was recorded, by the clock.
+    /// When the last event was recorded, in milliseconds since 1970.
     pub last_modified_ms: u64,
-    /// The call that shows where the run is.
+    /// The call that returns the current position of the run.
     pub resume_call: NextCall,
 }
 
 impl Guided {
-    /// The run of a workspace's repository that is not complete and was active last; `None` outside of a repository.
+    /// The most recently active incomplete run of a workspace's repository. `None` outside of a repository.
     ///
     /// # Errors
     /// Errors of the store.
@@ -47,7 +47,7 @@ impl Guided {
         }
     }
 
-    /// Whether the run of a session can only continue with a person.
+    /// Whether the run of a session needs a person to continue.
     ///
     /// # Errors
     /// The session does not exist or cannot be read.

@@ -1,8 +1,8 @@
 //! Questions to people, and their answers.
 //!
-//! A person is asked in two ways. The client of a call may ask its user: [`Guided::questions`] gives what to ask before the
-//! call is made, and the answers are recorded with it, in one append. Or a person answers in the console about a node that is
-//! blocked: one event, which the next attempt uses.
+//! A person can be asked in two ways. The client of a call may ask its user: [`Guided::questions`] returns the questions
+//! before the call is made, and the answers are recorded with the call in one append. Or a person answers in the console
+//! about a blocked node. That answer is one event, which the next attempt uses.
 
 use canon::error::{Envelope, Retry};
 use guide::engine::{
@@ -19,17 +19,17 @@ use super::refusal::{GuidedErrorCode, Refusal, inconsistent};
 use super::reply::{Ingredients, Moment};
 use super::sessions::Session;
 
-/// How many artifacts a node may have before the console takes no more answers about it.
+/// The maximum number of artifacts of a node. At this number the console accepts no more answers for the node.
 const MAX_ARTIFACTS: usize = 64;
 
-/// What a person is asked before a call is made.
+/// The questions to ask a person before a call is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Questions {
-    /// Which run it is, in words.
+    /// A description of the run.
     pub run: String,
     /// The step that the answers are for.
     pub step_title: String,
-    /// What to ask, in the author's order; at least one.
+    /// The questions in the author's order. Never empty.
     pub questions: Vec<Question>,
 }
 
@@ -37,17 +37,18 @@ pub struct Questions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingRun {
     pub run_id: RunId,
-    /// The blocked attempt. An answer names it, so that none lands on a later question.
+    /// The blocked attempt. An answer names it, so that the answer cannot be applied to a later question.
     pub node_id: NodeId,
-    /// Each question, with what a person answered to it since the attempt was blocked.
+    /// Each question, with the answer that a person gave since the attempt was blocked.
     pub questions: Vec<(Question, Option<AnswerOutcome>)>,
 }
 
 impl Guided {
-    /// What a person has to be asked before a call can advance its run; `None` if asking would not help.
+    /// The questions that a person has to answer before a call can advance its run. `None` if answers would not unblock
+    /// it.
     ///
     /// # Errors
-    /// Tokens that cannot be used for this, output that is not accepted, and errors of the store.
+    /// Tokens that are not valid for this call, output that is not accepted, and errors of the store.
     pub async fn questions(&self, request: &ContinueRequest) -> Result<Option<Questions>, Refusal> {
         if request.intent != Intent::Advance {
             return Ok(None);
@@ -113,7 +114,7 @@ impl Guided {
         run: &Run,
         node: &Node,
     ) -> Result<Vec<(Question, Option<AnswerOutcome>)>, Refusal> {
-        // Most nodes are not blocked; their workflow need not be read.
+        // Skip nodes that are not blocked, without reading their workflow.
         if node.blocked_chain == 0 {
             return Ok(Vec::new());
         }
@@ -125,7 +126,8 @@ impl Guided {
     /// Records the answer of a person who is signed in to the console.
     ///
     /// # Errors
-    /// `QUESTION_CLOSED` if the node no longer waits for this answer; an answer that is too long or empty; errors of the store.
+    /// `QUESTION_CLOSED` if the node no longer waits for this answer; an answer that is too long or empty; errors of the
+    /// store.
     pub async fn answer_in_console(
         &self,
         session_id: &SessionId,
@@ -165,7 +167,8 @@ impl Guided {
     }
 }
 
-/// Says which questions were answered in the console, for a caller that comes back. A reply to an advance never changes.
+/// Warnings that name the questions answered in the console. Only rehydrate replies have them, because a reply to an
+/// advance must not change.
 pub(super) fn answered_since(ingredients: &Ingredients<'_>) -> Vec<String> {
     let Ingredients { session, node, workflow, snapshot, moment, .. } = *ingredients;
     if moment != Moment::Return {

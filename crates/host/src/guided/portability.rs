@@ -21,32 +21,32 @@ use super::Guided;
 use super::refusal::{self, Refusal, inconsistent};
 use super::sessions::Session;
 
-/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportOutcome {
-    /// The session that was created.
+    /// The id of the created session.
     pub session_id: SessionId,
-    /// The session that was exported. It differs if that id exists already, or a new session was requested.
+    /// The id of the exported session. It differs from `session_id` if that id already existed, or a new session was
+    /// requested.
     pub exported_session_id: SessionId,
-    /// Whether it became a new session.
+    /// Whether the session got a new id.
     pub as_new: bool,
-    /// How many events it has.
+    /// The number of its events.
     pub events: usize,
-    /// Why it is only a part, if it was exported as one.
+    /// Why the session is incomplete, if it was exported as a salvaged part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvaged: Option<Salvaged>,
 }
 
 impl Guided {
-    /// Imports what [`Guided::export`] gave, here or elsewhere: under its own id, or as a new session if there is one of that id
-    /// already or `as_new` asks for it. The whole session is imported, or nothing. A part of a damaged session always becomes a
-    /// new session, which is sound, can be continued, and is marked as a part.
+    /// Imports a bundle of [`Guided::export`]. The session keeps its id, unless that id exists or `as_new` is set. The
+    /// import is atomic. A salvaged part of a damaged session always gets a new id; the new session is valid, can be
+    /// continued, and is marked as salvaged.
     ///
     /// # Errors
     /// An invalid or damaged bundle, and errors of the store.
     pub async fn import(&self, bytes: Vec<u8>, as_new: bool) -> Result<ImportOutcome, Refusal> {
-        // Parsing and checking a large bundle takes seconds.
+        // Parsing and validating a large bundle can take seconds.
         let (bundle, bytes) = blocking(move || (bundle::read(&bytes), bytes)).await;
         let bundle = bundle.map_err(|error| refused(&error))?;
         let is_taken = as_new
@@ -57,7 +57,7 @@ impl Guided {
         }
         let plan = bundle::as_is(bundle).map_err(|error| refused(&error))?;
         match self.save(plan).await {
-            // The same session was imported at the same moment.
+            // The same session was imported concurrently.
             Err(StoreFailure::Exists) => {
                 let bundle = blocking(move || bundle::read(&bytes)).await;
                 self.import_as_new(bundle.map_err(|error| refused(&error))?).await
@@ -73,7 +73,7 @@ impl Guided {
         self.save(plan).await.map_err(StoreFailure::into_refusal)
     }
 
-    /// Stores a whole plan, or nothing of it.
+    /// Stores an import atomically.
     async fn save(&self, import: ImportPlan) -> Result<ImportOutcome, StoreFailure> {
         let imported_ms = self.clock.now_ms();
         let prepared = blocking(move || prepare(import, imported_ms)).await;
@@ -132,7 +132,7 @@ fn object(digest: Digest, bytes: Result<Vec<u8>, CanonicalError>) -> Result<NewO
     Ok(NewObject { digest, bytes: bytes.into() })
 }
 
-/// Why storing failed.
+/// Why an import could not be stored.
 enum StoreFailure {
     Exists,
     Other(Refusal),
@@ -151,7 +151,8 @@ fn refused(error: &BundleError) -> Refusal {
     error.envelope().into()
 }
 
-/// The snapshots in the order of their nodes, parents first, each with the one that it is stored as a difference to.
+/// The snapshots in the order of their nodes, parents first. Each names the snapshot that it is stored as a difference
+/// to.
 fn snapshots(import: &ImportPlan, named: &BTreeMap<SnapshotRef, NamedSnapshot>) -> Vec<NewSnapshot> {
     let mut of_node: HashMap<&NodeId, SnapshotRef> = HashMap::new();
     let mut seen = BTreeSet::new();

@@ -17,12 +17,12 @@ use super::refusal::{Refusal, inconsistent};
 use super::sessions::Session;
 use super::{Guided, reply};
 
-/// A node, and the attempt on it that a token stands for.
+/// A node, and the attempt that a token identifies.
 pub(super) struct ResolvedPosition {
     pub(super) session: Arc<Mutex<Session>>,
     pub(super) session_id: SessionId,
     pub(super) node_id: NodeId,
-    /// None for a state token alone, which cannot advance.
+    /// `None` for a state token alone, which cannot advance.
     pub(super) attempt_id: Option<AttemptId>,
 }
 
@@ -65,12 +65,12 @@ impl Guided {
         }
     }
 
-    /// The sessions that the tokens of a handle belong to: one, unless the caller mixes tokens of two.
+    /// The sessions that the tokens of a handle belong to: one, unless the caller mixes tokens of two sessions.
     ///
-    /// Each token is resolved by itself, so that a caller with access to one session learns nothing about another.
+    /// Each token is resolved separately, so that a caller with access to one session learns nothing about another.
     ///
     /// # Errors
-    /// Tokens that were not signed here, and positions that are in no log.
+    /// Tokens that were not signed by this store, and positions that are in no log.
     pub async fn sessions_of(&self, handle: &Handle) -> Result<Vec<SessionId>, Refusal> {
         let keyring = self.keyring().await?;
         let mut sessions = Vec::with_capacity(2);
@@ -87,12 +87,12 @@ impl Guided {
 
     /// The session of a token, if its log has the token's node.
     ///
-    /// Tokens are issued for recorded steps, so a genuine token whose step is missing proves a loss.
+    /// Tokens are only issued for recorded steps. A token with a valid signature whose step is missing proves data loss.
     ///
     /// # Errors
-    /// `TOKEN_UNKNOWN_NODE` for such a token, the other token errors for a text that is not one, and errors of the store.
+    /// `TOKEN_UNKNOWN_NODE` for such a token, the other token errors for an invalid token, and errors of the store.
     pub async fn locate(&self, text: &str) -> Result<SessionId, Refusal> {
-        // This must not create keys; without keys no token is genuine.
+        // This must not create keys. Without keys, no token is valid.
         let keyring = self.store.keyring().await?;
         let kind = TokenKind::claimed_by(text).ok_or(TokenError::Shape)?;
         let keyring = keyring.ok_or(TokenError::BadSignature { kind })?;
@@ -112,13 +112,13 @@ impl Guided {
     /// The session of a checkpoint token.
     ///
     /// # Errors
-    /// Tokens that were not signed here.
+    /// Tokens that were not signed by this store.
     pub async fn session_of_checkpoint(&self, checkpoint_token: &str) -> Result<SessionId, Refusal> {
         let keyring = self.keyring().await?;
         Ok(self.checkpoint_of(&keyring, checkpoint_token).await?.session_id)
     }
 
-    /// What a checkpoint token names, short or long.
+    /// The content of a checkpoint token, short or long.
     pub(super) async fn checkpoint_of(
         &self,
         keyring: &Keyring,
@@ -154,7 +154,7 @@ impl Guided {
         Ok(ResolvedPosition { session, session_id, node_id, attempt_id: Some(attempt_id) })
     }
 
-    /// The session of a position, and the position itself, by its digest.
+    /// The session and the position that a digest identifies.
     async fn position_of(&self, digest: &PositionKey) -> Result<(Arc<Mutex<Session>>, Position), Refusal> {
         let Some((session_id, created_by)) = self.store.position(*digest).await? else {
             return Err(TokenError::UnknownPosition.into());
@@ -164,7 +164,7 @@ impl Guided {
         position.map(|position| (session, position)).ok_or_else(|| TokenError::UnknownPosition.into())
     }
 
-    /// The position of a node, which has to be in the log.
+    /// The position of a node, which must be in the log.
     pub(super) async fn place_of(
         &self,
         session_id: &SessionId,
@@ -198,7 +198,7 @@ impl Guided {
         *attempt_id == next || node.advances().any(|(recorded, _)| recorded == attempt_id)
     }
 
-    /// The error for tokens of two runs: describes both, with the call to make for each.
+    /// The error for tokens of two different runs. It describes both, with the call for each.
     async fn two_runs(
         &self,
         keyring: &Keyring,

@@ -1,4 +1,4 @@
-//! Advances, replays and describes a session.
+//! Advances, replays and rehydrates a session.
 
 use guide::engine::{self, Additions, Advance, EngineError, FromPeople, Output};
 use guide::record::{AdvanceOutcome, AttemptId, NodeId, NodeKind, SessionId};
@@ -17,17 +17,18 @@ use super::sessions::Session;
 use super::verify;
 
 impl Guided {
-    /// Advances a node, or describes where a run is.
+    /// Advances a node, or returns the current position of a run.
     ///
-    /// The same handle sent again gets the recorded outcome, byte for byte, whatever is sent with it.
+    /// Sending the same handle again returns the recorded outcome, byte for byte, whatever else the request contains.
     ///
     /// # Errors
-    /// Tokens that cannot be used for this, output that is not accepted, and errors of the store.
+    /// Tokens that are not valid for this call, output that is not accepted, and errors of the store.
     pub async fn proceed(&self, request: ContinueRequest) -> Result<Reply, Refusal> {
         self.proceed_with(request, FromPeople::default()).await
     }
 
-    /// [`Self::proceed`], with the answers of people who were [asked](Self::questions) before. Both are recorded in one append.
+    /// [`Self::proceed`], with the answers to the [questions](Self::questions) that people were asked. The step and the
+    /// answers are recorded in one append.
     ///
     /// # Errors
     /// As [`Self::proceed`].
@@ -40,7 +41,7 @@ impl Guided {
                 self.answer(&session, &place.node_id, &keyring, Moment::Return).await
             }
             Intent::Advance => {
-                // Ids only: notes and context may contain anything.
+                // Record ids only: notes and context may contain secrets.
                 let span = tracing::debug_span!(
                     "session.advance",
                     session.id = place.session_id.as_str(),
@@ -64,7 +65,7 @@ impl Guided {
             }
             .into());
         };
-        // A recorded call is answered without a lock: an append-only log cannot lose it.
+        // A recorded call is answered without a lock, because recorded events never change.
         {
             let session = place.session.lock().await;
             if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
@@ -74,7 +75,7 @@ impl Guided {
         let verification = self.verification(place, attempt_id, &request, &people).await?;
         let mut session = place.session.lock().await;
         let writer = self.lock(&mut session).await?;
-        // The same call may have been recorded meanwhile.
+        // The same call may have been recorded in the meantime.
         if let Some(to) = recorded(&session, &place.node_id, attempt_id)? {
             drop(writer);
             return self.answer(&session, &to, keyring, Moment::Advance).await;
@@ -103,7 +104,7 @@ impl Guided {
             verification,
             now_ms: self.clock.now_ms(),
         };
-        // Another call may have changed the session so that this attempt has to be verified.
+        // A concurrent call may have changed the session so that this attempt now needs verification.
         if attempt.verification.is_none() && matches!(engine::verification_wanted(&attempt), Ok(Some(_))) {
             return Err(TokenError::SessionLocked { session: place.session_id.clone() }.into());
         }
@@ -112,7 +113,7 @@ impl Guided {
         let from = node.id.clone();
         let mut to = additions.node_id.clone();
         if let Err(failure) = self.append(&mut session, writer, additions, &[from, to.clone()]).await {
-            // Another writer was first. If it recorded this very call, its outcome is the answer.
+            // Another writer appended first. If it recorded this same call, return its outcome.
             match recorded(&session, &place.node_id, attempt_id) {
                 Ok(Some(other)) if failure.is_moved() => to = other,
                 Ok(_) | Err(_) => return Err(failure.into()),
@@ -121,7 +122,7 @@ impl Guided {
         self.answer(&session, &to, keyring, Moment::Advance).await
     }
 
-    /// Takes the right to append to a session, and folds what others appended meanwhile.
+    /// Locks a session for appending, and folds events that others appended in the meantime.
     pub(super) async fn lock(&self, session: &mut Session) -> Result<Box<dyn SessionWriter>, Refusal> {
         let id = session.state.session_id().clone();
         let writer = self.store.lock(id, Some(session.cursor.clone())).await?;
@@ -129,10 +130,10 @@ impl Guided {
         Ok(writer)
     }
 
-    /// Appends what a decision adds. The session in memory and the index contain it afterwards.
+    /// Appends the events of a decision, and updates the session in memory and the index.
     ///
-    /// It is folded before it is written, on the session in memory and not on a copy: that costs as much as the events,
-    /// however long the session is. If something fails, the session is read again.
+    /// The events are folded before they are written, into the session in memory instead of a copy. The cost depends on
+    /// the number of new events, not on the length of the session. If something fails, the session is read again.
     pub(super) async fn append(
         &self,
         session: &mut Session,
@@ -153,7 +154,7 @@ impl Guided {
         Ok(())
     }
 
-    /// Folds what a decision adds, then writes it.
+    /// Folds the events of a decision, then writes them.
     async fn commit(
         &self,
         ahead: &mut Session,
@@ -179,7 +180,7 @@ impl Guided {
         Ok(())
     }
 
-    /// The reply about a node, from recorded facts.
+    /// Builds the reply for a node from recorded facts.
     pub(super) async fn answer(
         &self,
         session: &Session,
@@ -215,13 +216,13 @@ impl Guided {
 /// Why an append failed.
 #[derive(Debug)]
 pub(super) enum AppendFailure {
-    /// The store failed, or another writer was first.
+    /// The store failed, or another writer appended first.
     Store(StoreError),
     Refused(Refusal),
 }
 
 impl AppendFailure {
-    /// Whether another writer was first, so that nothing was recorded.
+    /// Whether another writer appended first. In that case nothing was recorded.
     pub(super) const fn is_moved(&self) -> bool {
         matches!(self, Self::Store(StoreError::Moved { .. }))
     }
@@ -248,7 +249,7 @@ impl From<AppendFailure> for Refusal {
     }
 }
 
-/// Refuses to add to a session that nobody waits for.
+/// Refuses to append to a session that was marked as ended.
 pub(super) fn check_open(writer: &dyn SessionWriter, session_id: &SessionId) -> Result<(), Refusal> {
     match writer.ended() {
         Some(ended) => Err(refusal::session_ended(session_id, ended)),
@@ -256,8 +257,8 @@ pub(super) fn check_open(writer: &dyn SessionWriter, session_id: &SessionId) -> 
     }
 }
 
-/// An error, with the call that leads out of it if there is one: after too many blocked attempts, and at a step that stays
-/// blocked, it goes back to the node before the first of them.
+/// Converts an engine error. After too many blocked attempts, and at a step that stays blocked, the error contains the
+/// call that returns to the node before the first blocked attempt.
 fn with_way_back(session: &Session, node: &Node, keyring: &Keyring, error: &EngineError) -> Refusal {
     let envelope = error.envelope();
     let leads_back = matches!(error, EngineError::TooManyBlocks { .. } | EngineError::TerminalBlock);
@@ -268,7 +269,7 @@ fn with_way_back(session: &Session, node: &Node, keyring: &Keyring, error: &Engi
     }
 }
 
-/// The node that a recorded attempt led to.
+/// The node that a recorded attempt created.
 pub(super) fn recorded(
     session: &Session,
     node_id: &NodeId,

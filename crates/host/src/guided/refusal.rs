@@ -1,4 +1,4 @@
-//! Turns every error into the one envelope.
+//! Converts every error into the error envelope.
 
 use canon::error::{Envelope, Retry};
 use guide::engine::EngineError;
@@ -14,20 +14,20 @@ use super::tenants::MAX_TENANT;
 canon::error_codes! {
     /// Errors of the service itself.
     pub enum GuidedErrorCode {
-        /// Something that must hold does not. The input is not at fault.
+        /// An invariant is violated. The request is not the cause.
         Internal => "INTERNAL_ERROR",
-        /// The run that waited for the session waits no more.
+        /// The run that waited for the session no longer waits.
         SessionEnded => "SESSION_ENDED",
         /// A person's answer that cannot be recorded.
         AnswerInvalid => "ANSWER_INVALID",
-        /// The run does not wait for the answer that a person gave.
+        /// The run does not wait for this answer.
         QuestionClosed => "QUESTION_CLOSED",
-        /// A text that cannot be the name of a tenant.
+        /// An invalid tenant name.
         TenantInvalid => "TENANT_INVALID",
     }
 }
 
-/// Why a call is refused: the envelope for the caller.
+/// Why a call was refused, as the envelope for the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal(Box<Envelope>);
 
@@ -36,14 +36,14 @@ impl Refusal {
         &self.0
     }
 
-    /// The envelope, taken.
+    /// Converts into the envelope.
     pub fn into_envelope(self) -> Box<Envelope> {
         self.0
     }
 }
 
-/// Whether an envelope reports a failure of the host, not of its caller. Temporary conditions, such as a session that another process
-/// is writing, are not failures.
+/// Whether an envelope reports a failure of the host, as opposed to an error of the caller. Temporary conditions, such as
+/// a session that another process is writing, are not failures.
 pub fn is_failure(envelope: &Envelope) -> bool {
     if let Some(code) = envelope.code_in::<StoreErrorCode>() {
         return match code {
@@ -105,7 +105,7 @@ impl From<PlanError> for Refusal {
 }
 
 impl From<StoreError> for Refusal {
-    /// For a caller with a token, losing to another writer is an error of the token: the call can be repeated with it.
+    /// A conflict with another writer is reported as a token error, because the caller can retry with the same token.
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Locked { session } | StoreError::Moved { session, .. } => {
@@ -143,7 +143,7 @@ pub(super) fn newer_workflow(hash: WorkflowHash, found: u64) -> Refusal {
         .into()
 }
 
-/// Tells the agent to stop, and which run it worked for.
+/// Instructs the agent to stop, and names the run that it worked for.
 pub(super) fn session_ended(session: &SessionId, ended: &Ended) -> Refusal {
     let what = match ended.run_status.as_str() {
         "cancelled" => "was cancelled",

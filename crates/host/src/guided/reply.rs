@@ -26,21 +26,21 @@ use super::api::{
 use super::sessions::Session;
 use super::{children, cut_notes, gaps, missing_context, people};
 
-/// The most characters of a goal in a description.
+/// The maximum number of characters of a goal in a description.
 const GOAL_CHARACTERS: usize = 120;
 
-/// The occasion of a reply, which decides what it contains.
+/// The kind of call that a reply answers. It determines the content of the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// The run began.
+    /// The run was started.
     Start,
-    /// A step was acknowledged, now or earlier: a replay gives the same bytes.
+    /// A step was acknowledged, now or earlier. A replay returns the same bytes.
     Advance,
-    /// A caller came back.
+    /// The run was rehydrated.
     Return,
 }
 
-/// What a reply is built from.
+/// The inputs for building a reply.
 pub(super) struct Ingredients<'a> {
     pub(super) session: &'a Session,
     pub(super) run: &'a Run,
@@ -51,11 +51,11 @@ pub(super) struct Ingredients<'a> {
     pub(super) moment: Moment,
 }
 
-/// The reply about a node.
+/// Builds the reply for a node.
 pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     let Ingredients { session, run, node, workflow, snapshot, moment, .. } = *ingredients;
     let state = snapshot.state();
-    // A replay uses the context of then; a caller that comes back gets the current one.
+    // A replay uses the context of the time of the call. A rehydrate call uses the current context.
     let context: Arc<Map<String, Value>> = match moment {
         Moment::Start | Moment::Advance => session.context_of(node),
         Moment::Return => Arc::new(session.state.context(&run.id).clone()),
@@ -90,7 +90,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     let next_intent = if is_complete || pending.is_none() {
         NextIntent::Complete
     } else if terminal {
-        // Only a person can help.
+        // Only a person can unblock the run.
         NextIntent::AwaitUserConfirmation
     } else if moment == Moment::Return {
         NextIntent::RehydrateOnly
@@ -111,7 +111,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     warnings.extend(cut_notes::warnings(ingredients));
     warnings.extend(people::answered_since(ingredients));
     Reply {
-        // Somebody who only asks where the run is was refused nothing.
+        // A rehydrate call is never blocked.
         kind: if blocked.is_some() && moment == Moment::Advance { ReplyKind::Blocked } else { ReplyKind::Ok },
         run: run_words(session, run, node, workflow, state),
         continue_token: tokens.short,
@@ -140,7 +140,7 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     }
 }
 
-/// What was skipped before a node. It is recorded, so a caller that comes back gets the same.
+/// The steps that were skipped before a node. They are recorded, so a rehydrate call returns the same.
 fn skipped(ingredients: &Ingredients<'_>, context: &Map<String, Value>) -> Vec<SkippedWords> {
     let Ingredients { session, node, workflow, .. } = *ingredients;
     let skipped = way::skipped_before(&session.state, workflow, node).into_iter();
@@ -202,7 +202,7 @@ impl Tokens {
     fn of(ingredients: &Ingredients<'_>, goes_on: bool) -> Self {
         let Ingredients { session, run, node, keyring, moment, .. } = *ingredients;
         let session_id = session.state.session_id().clone();
-        // A reply to an advance offers the first attempt on the new node, however often it was made since.
+        // A reply to an advance offers the first attempt on the new node, however many attempts were made since.
         let (attempts, checkpoints) = match moment {
             Moment::Start | Moment::Advance => (0, 0),
             Moment::Return => (node.attempts() as u64, u64::from(node.checkpoint_count())),
@@ -233,7 +233,7 @@ impl Tokens {
                 let first = position(derive::attempt_id(&session_id, &node.id, 0));
                 token::mint_short_checkpoint(keyring, &first, number)
             }
-            // The short form counts no further; the long one does.
+            // The counter exceeds the short token format. Use the long format.
             Err(_) => token::mint(
                 keyring,
                 &Token::Checkpoint(CheckpointPayload {
@@ -259,7 +259,8 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
         Block::RetryableBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, true),
         Block::TerminalBlock { blockers, validation_ref, .. } => (blockers.clone(), validation_ref, false),
     };
-    // The check of this attempt: its node may have been attempted again since. What a blocker says is not repeated.
+    // Select the check of this attempt, because its node may have been attempted again since. Do not repeat what a
+    // blocker already says.
     let checks = ingredients.session.state.parent_of(ingredients.node).map(|parent| &parent.validations);
     let validation = checks
         .into_iter()
@@ -285,7 +286,7 @@ fn blocked(ingredients: &Ingredients<'_>, tokens: &Tokens) -> Option<BlockedRepl
     })
 }
 
-/// The call that shows the newest position of the run, for a caller that came back to an earlier one.
+/// The call that returns the latest position of the run, for a rehydrate call at an earlier position.
 fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     let Ingredients { session, run, node, keyring, moment, .. } = *ingredients;
     if moment != Moment::Return || is_newest_place(&session.state, run, node) {
@@ -294,7 +295,7 @@ fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     rehydrate_call(session, keyring, preferred_tip(&session.state, run)?)
 }
 
-/// The call that shows a node again, with a handle that is short enough to copy.
+/// The call that rehydrates a node, with a token that is short enough to copy.
 pub(super) fn rehydrate_call(session: &Session, keyring: &Keyring, node: &Node) -> Option<NextCall> {
     let position = session.positions_of(node).pop()?;
     Some(NextCall {
@@ -303,7 +304,7 @@ pub(super) fn rehydrate_call(session: &Session, keyring: &Keyring, node: &Node) 
     })
 }
 
-/// Whether a run of this autonomy stops for what the pending step needs of the user.
+/// Whether a run with this autonomy waits for the user at the pending step.
 pub(super) fn awaits_user(
     workflow: &CompiledWorkflow,
     state: &EngineState,
@@ -317,13 +318,13 @@ pub(super) fn awaits_user(
         return true;
     }
     let context = visible_context(workflow, context, stack);
-    // Where only a person can answer, they are asked once there is something to approve.
+    // If only a person can answer, the person is asked once there is something to approve.
     let is_blocked = matches!(state, EngineState::Blocked(_));
     let step = workflow.step(&pending.step_id).filter(|step| is_blocked || !step.require_person);
     step.is_some_and(|step| needs(step, &context).iter().any(|need| need.stops(autonomy)))
 }
 
-/// Facts about the step just completed; only assessments so far.
+/// Facts about the step that was just completed. Only assessments so far.
 fn step_context(node: &Node) -> Option<Value> {
     if node.assessments.is_empty() {
         return None;
@@ -336,7 +337,7 @@ fn step_context(node: &Node) -> Option<Value> {
     Some(json!({"assessments": assessments}))
 }
 
-/// What a caller needs that comes back.
+/// The information that a rehydrate reply contains in addition.
 fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     let Ingredients { session, run, node, workflow, snapshot, .. } = *ingredients;
     let budget = guide::record::budgets::RECOVERY_BYTES;
@@ -363,7 +364,7 @@ fn recovery(ingredients: &Ingredients<'_>) -> Recovery {
     Recovery { branches, later, notes, functions }
 }
 
-/// The step that the notes of a node are about. The notes of a step are at the node that they led to.
+/// The step that the notes of a node belong to. The notes of a step are recorded at the node that they led to.
 fn entitled(
     state: &SessionState,
     workflow: &CompiledWorkflow,
@@ -385,7 +386,7 @@ fn entitled(
     titled.unwrap_or_else(|| "an earlier step".to_owned())
 }
 
-/// What was created from a node, and what advancing it means now.
+/// Describes the branches that start at a node, and what advancing the node does now.
 fn branches(node: &Node, summary: &BranchSummary) -> Option<String> {
     let counted = |count: usize, one: &str, many: &str| match count {
         0 => None,

@@ -15,9 +15,9 @@ use super::reply::rehydrate_call;
 use crate::catalogue::git;
 
 impl Guided {
-    /// Ranks all runs by how well they match, and offers the best five.
+    /// Ranks all runs by how well they match, and returns the best five.
     ///
-    /// Ranking reads only the index; the offered candidates are read and validated, and a damaged one is replaced by the next.
+    /// Ranking reads only the index. The returned candidates are read and validated, and damaged ones are skipped.
     ///
     /// # Errors
     /// Errors of the store.
@@ -25,7 +25,7 @@ impl Guided {
         let keyring = self.keyring().await?;
         let asked = request.clone();
         let query = blocking(move || query(&asked)).await;
-        // More than are offered, in case some are damaged.
+        // Request more candidates than needed, because some may be damaged.
         let found = self.store.search(query.clone(), RESUME_CANDIDATES * 8).await?;
         let mut candidates = Vec::new();
         for candidate in &found.candidates {
@@ -37,7 +37,7 @@ impl Guided {
         Ok(ResumeReply { candidates, total_eligible: found.total_eligible, warnings: Vec::new() })
     }
 
-    /// The candidate as it is offered, if its session can be read.
+    /// The reply entry for a candidate, or `None` if its session cannot be read.
     async fn offer(&self, candidate: &Candidate, query: &ResumeQuery, keyring: &Keyring) -> Option<Value> {
         let session = self.sessions.current(&*self.store, &candidate.session_id).await.ok()?;
         let session = session.lock().await;
@@ -67,7 +67,7 @@ impl Guided {
     }
 }
 
-/// Reads the repository of the workspace, so it blocks.
+/// Blocks: reads the repository of the workspace.
 fn query(request: &ResumeRequest) -> ResumeQuery {
     let facts = request.workspace.as_deref().map(git::facts);
     let seen = facts.as_ref().map(git::observations).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Sessions in memory: each is folded once, then only with new events.
+//! A cache of folded sessions. After the first read, only new events are folded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -14,16 +14,16 @@ use tokio::sync::Mutex;
 
 use super::Refusal;
 
-/// How many sessions are kept folded.
+/// The maximum number of folded sessions in the cache.
 const CACHED: usize = 8;
-/// Longer sessions are folded on a thread that may compute for a while.
+/// Sessions with more events are folded on a blocking thread.
 const FOLDED_HERE: usize = 256;
 
-/// A session as this process knows it.
+/// A session as folded by this process.
 pub(super) struct Session {
     pub(super) state: SessionState,
     pub(super) cursor: Cursor,
-    /// All contexts, by the event that set each: a replay renders with the one that was current then.
+    /// All contexts by the index of the event that set them. A replay uses the context that was current at that time.
     contexts: BTreeMap<EventIndex, Arc<Map<String, Value>>>,
     /// The node that an event created.
     nodes: HashMap<EventIndex, NodeId>,
@@ -46,7 +46,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A session of which nothing was read yet.
+    /// A session before its first read.
     pub(super) fn unread(id: &SessionId) -> Self {
         Self {
             state: SessionState::new(id.clone()),
@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// Folds what was appended.
+    /// Folds new events.
     pub(super) fn take(&mut self, news: &Loaded) -> Result<(), Refusal> {
         self.apply(&news.events)?;
         self.cursor = news.cursor.clone();
@@ -71,7 +71,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps what the state does not: earlier contexts, and which event created which node.
+    /// Keeps what the state does not contain: earlier contexts, and which event created which node.
     fn note(&mut self, events: &[Event]) {
         for event in events {
             match &event.data {
@@ -88,14 +88,14 @@ impl Session {
         }
     }
 
-    /// Takes the session, to fold events that are not in the log yet, and leaves an unread one. If the append fails, panics or
-    /// is abandoned, no reply can contain what was never recorded.
+    /// Moves the session out, to fold events that are not yet in the log, and leaves an unread one in its place. If the
+    /// append fails, panics or is dropped, no reply can contain events that were never recorded.
     pub(super) fn set_aside(&mut self) -> Self {
         let unread = Self::unread(self.state.session_id());
         std::mem::replace(self, unread)
     }
 
-    /// Plans an append and folds it; `None` if it is recorded already.
+    /// Plans an append and folds it. Returns `None` if it is already recorded.
     pub(super) fn plan(&mut self, events: Vec<Event>) -> Result<Option<AppendPlan>, Refusal> {
         match AppendPlan::new(&mut self.state, events)? {
             Planned::Append(plan) => {
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Reads the session again, in place of one that was set aside. If that fails too, the next call tries.
+    /// Reads the session again after it was moved out. If this fails too, the next call retries.
     pub(super) async fn reread(&mut self, store: &dyn SessionStore) {
         let id = self.state.session_id().clone();
         *self = Self::read(store, &id).await.unwrap_or_else(|_| Self::unread(&id));
@@ -127,18 +127,18 @@ impl Session {
         self.contexts.values().next().cloned()
     }
 
-    /// The position of a short token, whose node an event created.
+    /// The position of a short token, by the event that created its node.
     pub(super) fn position(&self, made_by: EventIndex, digest: &PositionKey) -> Option<Position> {
         let node = self.state.node(self.nodes.get(&made_by)?)?;
         self.positions_of(node).into_iter().find(|position| ShortToken::position_digest(position) == *digest)
     }
 
-    /// Every attempt on a node that a token can stand for.
+    /// Every attempt on a node that a token can identify.
     pub(super) fn positions_of(&self, node: &Node) -> Vec<Position> {
         positions_of(&self.state, node)
     }
 
-    /// What the index keeps of the session; with `touched`, only the positions of those nodes.
+    /// The index entry of the session. With `touched`, it has only the positions of those nodes.
     pub(super) fn projection(
         &self,
         touched: Option<&[NodeId]>,
@@ -148,12 +148,12 @@ impl Session {
     }
 }
 
-/// The sessions that are kept folded, the least recently used first.
+/// The cache, least recently used session first.
 #[derive(Default)]
 pub(super) struct Sessions(std::sync::Mutex<VecDeque<(SessionId, Arc<Mutex<Session>>)>>);
 
 impl Sessions {
-    /// The session, with everything that is in the log now.
+    /// The session, including all events that are in the log now.
     pub(super) async fn current(
         &self,
         store: &dyn SessionStore,
@@ -162,7 +162,7 @@ impl Sessions {
         if let Some(session) = self.cached(id) {
             let mut locked = session.lock().await;
             let news = store.load_since(locked.cursor.clone()).await?;
-            // A session that was deleted and created again begins with its first event.
+            // If the session was deleted and created again, the events begin with the first one.
             let continues =
                 news.events.first().is_none_or(|first| first.event_index == locked.state.next_index());
             if continues {
@@ -178,7 +178,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Keeps a session that was just created.
+    /// Caches a session that was just created.
     pub(super) fn insert(&self, session: Session) -> Arc<Mutex<Session>> {
         let id = session.state.session_id().clone();
         let session = Arc::new(Mutex::new(session));

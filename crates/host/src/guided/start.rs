@@ -27,7 +27,7 @@ impl Guided {
         self.start_as(&derive::session_id(&entropy), request).await
     }
 
-    /// Starts a run in the session of that id, which must not exist.
+    /// Starts a run in a new session with this id. The id must not exist.
     pub(super) async fn start_as(
         &self,
         session_id: &SessionId,
@@ -40,13 +40,13 @@ impl Guided {
         }
         let (catalogue, workflow_id) = (self.catalogue.clone(), request.workflow_id);
         let (workspace, equipped_root) = (request.workspace, request.equipped_root);
-        // The workflow and the repository are files: one hop reads both.
+        // The workflow and the repository are both files. Read them in one blocking call.
         let (found, observations) = blocking(move || {
             let found = catalogue.find(workspace.as_deref(), &workflow_id)?;
             let is_verified = found.workflow.steps.iter().any(|step| step.evidence.is_some());
             let facts = workspace.as_deref().map(git::facts).unwrap_or_default();
             let mut observations = git::observations(&facts);
-            // Outside of a repository, the directory in which evidence is verified has to be recorded now.
+            // Outside of a repository, record the directory in which evidence is verified.
             if is_verified && facts.root.is_none() {
                 let root = equipped_root.as_deref().or(workspace.as_deref());
                 observations.extend(root.and_then(git::observed_root));
@@ -66,7 +66,7 @@ impl Guided {
             observations,
             now_ms: self.clock.now_ms(),
         })?;
-        // Folded before it is written, as every append, so that it need not be read back.
+        // Folded before it is written, like every append, so that it does not have to be read back.
         let mut session = Session::unread(session_id);
         let Some(plan) = session.plan(additions.events)? else {
             return Err(inconsistent("A new session has been recorded already."));

@@ -1,7 +1,7 @@
 //! The guided sessions of each tenant.
 //!
-//! The store itself has the sessions of the tenant `default`; every other tenant has a store of its own, with its own signing
-//! keys, so that a token of one tenant is not valid for another. All tenants share the workflows of the host.
+//! The root store has the sessions of the tenant `default`. Every other tenant has its own store with its own signing
+//! keys, so a token of one tenant is not valid for another. All tenants share the workflows of the host.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,26 +17,26 @@ use crate::system::{Clock, Entropy};
 
 /// The tenant of the data directory itself.
 pub const DEFAULT_TENANT: &str = "default";
-/// The longest name of a tenant, in characters.
+/// The maximum length of a tenant name, in characters.
 pub(super) const MAX_TENANT: usize = 64;
-/// How many tenants are kept open besides the default one. Each has a few folded sessions and an index in memory; a closed one is
-/// opened again when it is needed.
+/// The maximum number of open tenants besides the default one. Each keeps some folded sessions and an index in memory. A
+/// closed tenant is opened again on demand.
 const OPEN: usize = 64;
 
-/// Whether a string is a valid name of a tenant: 1 to 64 lower-case letters, digits, `-` and `_`. Such a name is a single path
-/// component.
+/// Whether a string is a valid tenant name: 1 to 64 lower-case letters, digits, `-` and `_`. A valid name is a single
+/// path component.
 pub fn is_tenant_name(text: &str) -> bool {
     let is_name =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
     (1..=MAX_TENANT).contains(&text.len()) && text.bytes().all(is_name)
 }
 
-/// What the guided services of all tenants are made of.
+/// The dependencies of the guided services of all tenants.
 #[derive(Clone)]
 pub struct TenantsOptions {
-    /// Opens the sessions of a tenant.
+    /// Opens the store of a tenant.
     pub stores: Arc<dyn SessionStores>,
-    /// All tenants choose from the same workflows.
+    /// The workflows, shared by all tenants.
     pub catalogue: Catalogue,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -44,13 +44,13 @@ pub struct TenantsOptions {
     pub verifier: Arc<Verifier>,
 }
 
-/// The guided service of every tenant, opened when it is first used.
+/// The guided service of every tenant, opened on first use.
 pub struct Tenants {
     options: TenantsOptions,
     /// Notified whenever this process advances a session of any tenant.
     advanced: Arc<Notify>,
     default: Arc<Guided>,
-    /// The most recently used is the last.
+    /// The most recently used tenant is last.
     open: Mutex<VecDeque<(String, Arc<Guided>)>>,
 }
 
@@ -64,7 +64,7 @@ impl Tenants {
     /// Opens the tenants of a store.
     ///
     /// # Errors
-    /// A store of a newer version, or one that cannot be read.
+    /// The store was written by a newer version, or cannot be read.
     pub async fn open(options: TenantsOptions) -> Result<Self, StoreError> {
         let advanced = Arc::new(Notify::new());
         let default = options.open(None, &advanced).await?;
@@ -81,7 +81,7 @@ impl Tenants {
         &self.options.catalogue
     }
 
-    /// Kills every command that runs for a session, and starts no further one: for the end of the process.
+    /// Kills all running verification commands and starts no more. Called at shutdown.
     pub fn stop_verifying(&self) {
         self.options.verifier.stop();
     }
@@ -100,13 +100,13 @@ impl Tenants {
         if let Some(guided) = self.opened(tenant) {
             return Ok(guided);
         }
-        // Opened without a lock: a slow disk delays no other tenant. If two calls open one at once, the second is dropped; any
-        // number of processes may share a store.
+        // Opened without holding the lock, so that a slow disk does not delay other tenants. If two calls open the same
+        // tenant concurrently, the second instance is dropped. This is safe because several processes may share a store.
         let guided = self.options.open(Some(tenant), &self.advanced).await?;
         Ok(self.keep(tenant, guided))
     }
 
-    /// The service of an open tenant, which becomes the most recently used.
+    /// The service of an open tenant. Marks it as the most recently used.
     fn opened(&self, tenant: &str) -> Option<Arc<Guided>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let place = open.iter().position(|(name, _)| name == tenant)?;

@@ -1,8 +1,9 @@
-//! Evidence that the host gathers itself: runs commands from the operator's settings, and checks what an agent's text cites.
+//! Evidence that the host gathers itself: runs commands that the operator configured, and checks the citations in an
+//! agent's notes.
 //!
-//! It is gathered before the attempt is judged, without a lock on the session: a command may take minutes. The result is
-//! recorded with the attempt, so a repeated call runs nothing. After a crash between the two, the repeated call runs the
-//! commands again.
+//! Evidence is gathered before the attempt is evaluated, without a lock on the session, because a command may take
+//! minutes. The result is recorded with the attempt, so a repeated call runs nothing. After a crash before the result is
+//! recorded, a repeated call runs the commands again.
 
 mod citation;
 mod command;
@@ -37,35 +38,36 @@ use super::refusal::Refusal;
 use super::workspace_roots::WorkspaceRoots;
 use super::{Guided, cut_notes};
 
-/// How many attempts are verified at once. Commands are as heavy as builds; the next caller has to retry.
+/// The maximum number of concurrent verifications. Commands can be as expensive as builds. Further callers have to retry.
 const CONCURRENT: usize = 4;
 
 /// A command that the operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCommand {
-    /// The program, found through `PATH` or absolute, and its arguments. There is no shell.
+    /// The program, absolute or found in `PATH`, and its arguments. No shell is involved.
     pub argv: Vec<String>,
-    /// When it is killed.
+    /// The command is killed after this time.
     pub timeout: Duration,
-    /// How much it may write before it is killed.
+    /// The command is killed if it writes more than this many bytes.
     pub max_output: u64,
-    /// Further variables that it gets: of the composed workspace if it has them, otherwise of the environment of this process.
+    /// Additional variables for the command. Values come from the composed workspace if it sets them, otherwise from the
+    /// environment of this process.
     pub env: Vec<String>,
 }
 
-/// Which directories may be looked into.
+/// The directories in which evidence may be verified.
 #[derive(Clone, Debug)]
 pub enum Workspaces {
-    /// Whatever a caller named: they are the user of this machine.
+    /// Every directory that a caller names. Callers are local users.
     Any,
-    /// Those that a caller from elsewhere may name, and those below a directory of our own.
+    /// Directories below the roots that remote callers may name, and below the host's own directory.
     Below { roots: WorkspaceRoots, own: PathBuf },
 }
 
-/// The variables of the manifest that a session was equipped with.
+/// Returns the manifest variables of a session's workspace.
 type Environments = Box<dyn Fn(&SessionId) -> BTreeMap<String, String> + Send + Sync>;
 
-/// Runs commands and looks citations up.
+/// Runs commands and checks citations.
 pub struct Verifier {
     commands: BTreeMap<String, AllowedCommand>,
     workspaces: Workspaces,
@@ -97,7 +99,8 @@ impl Verifier {
         Self { commands, workspaces, environments: None, running }
     }
 
-    /// With the variables of the workspaces that the host composes. A command gets those that its `env` names.
+    /// Creates a verifier that also knows the variables of composed workspaces. A command gets those that its `env`
+    /// names.
     #[must_use]
     pub fn with_environments(
         mut self,
@@ -107,7 +110,7 @@ impl Verifier {
         self
     }
 
-    /// Kills every command that runs, and starts no further one: for the end of the process.
+    /// Kills all running commands and starts no more. Called at shutdown.
     pub fn stop(&self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.is_stopped = true;
@@ -122,14 +125,15 @@ impl Verifier {
         Arc::new(Self::new(BTreeMap::new(), workspaces))
     }
 
-    /// Takes a slot for an attempt of a session; `None` while the session is being verified, or all slots are taken.
+    /// Reserves a slot for an attempt of a session. Returns `None` if the session is already being verified, or all slots
+    /// are taken.
     fn enter(self: &Arc<Self>, session: &SessionId) -> Option<Slot> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = running.sessions.len() < CONCURRENT && running.sessions.insert(session.clone());
         is_free.then(|| Slot { verifier: Arc::clone(self), session: session.clone() })
     }
 
-    /// Remembers a process group as long as its command runs. Says whether it may run.
+    /// Registers the process group of a command while it runs. Returns whether the command may run.
     fn note(&self, group: rustix::process::Pid) -> bool {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !running.is_stopped {
@@ -143,7 +147,7 @@ impl Verifier {
         running.groups.retain(|other| *other != group);
     }
 
-    /// The directory of a run, where it may be looked into.
+    /// The directory of a run, if evidence may be verified there.
     fn open(&self, recorded: &Path) -> Option<PathBuf> {
         let canonical = std::fs::canonicalize(recorded).ok().filter(|root| root.is_dir())?;
         match &self.workspaces {
@@ -176,7 +180,7 @@ impl Verifier {
             CommandResult { name: name.clone(), outcome }
         });
         let commands = commands.collect();
-        // Looked up afterwards: a command may have made what is cited.
+        // Citations are checked after the commands, because a command may create what is cited.
         let citations = request.citations.iter().map(|citation| CitationResult {
             citation: citation.clone(),
             finding: match &root {
@@ -193,7 +197,7 @@ impl Verifier {
     }
 }
 
-/// A verification that is running. Owned, so that it ends with the command and not with the caller.
+/// A running verification. It owns its data, so that it lasts until the command exits, even if the caller is gone.
 struct Slot {
     verifier: Arc<Verifier>,
     session: SessionId,
@@ -207,8 +211,8 @@ impl Drop for Slot {
 }
 
 impl Guided {
-    /// What the host finds for an attempt; `None` if the step demands nothing, or if the attempt cannot succeed anyway. An
-    /// invalid attempt is refused later, when it is judged.
+    /// Gathers the evidence for an attempt. Returns `None` if the step requires none, or if the attempt cannot succeed
+    /// anyway. An invalid attempt is refused later, when it is evaluated.
     pub(super) async fn verification(
         &self,
         place: &ResolvedPosition,
@@ -222,7 +226,7 @@ impl Guided {
         let slot = self.verifier.enter(&place.session_id).ok_or_else(busy)?;
         {
             let session = place.session.lock().await;
-            // If the same attempt was verified until now, it is recorded by now.
+            // If a concurrent call verified the same attempt, it has recorded it by now.
             if recorded(&session, &place.node_id, attempt_id)?.is_some() {
                 return Ok(None);
             }
@@ -282,7 +286,7 @@ impl Guided {
     }
 }
 
-/// The directory that a run is about, as it was recorded when it began.
+/// The workspace directory of a run, as recorded at its start.
 fn workspace_of(state: &SessionState) -> Option<PathBuf> {
     match &state.observation(ObservationKey::RepoRoot)?.value {
         record::ObservationValue::Path(path) => Some(path.into()),
@@ -292,7 +296,7 @@ fn workspace_of(state: &SessionState) -> Option<PathBuf> {
     }
 }
 
-/// What the host verified for the attempt that created a node, from the log.
+/// The host's verification of the attempt that created a node, from the log.
 pub(super) async fn recorded_verification(
     store: &dyn SessionStore,
     state: &SessionState,
@@ -306,7 +310,7 @@ pub(super) async fn recorded_verification(
     read_verification(artifact, stored.as_deref())
 }
 
-/// The artifact with what the host verified for the attempt that created a node.
+/// The artifact with the host's verification of the attempt that created a node.
 pub(super) fn verification_artifact<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s ArtifactRef> {
     let id = derive::verification_output_id(cut_notes::attempt_that_made(state, &node.id)?);
     let output = current_outputs(state, node, OutputChannel::Artifact).find(|output| output.id == id)?;
@@ -316,7 +320,7 @@ pub(super) fn verification_artifact<'s>(state: &'s SessionState, node: &'s Node)
     }
 }
 
-/// Parses a verification; `stored` is the content of an artifact that is not part of its event.
+/// Parses a verification. `stored` is the content of the artifact if it is not part of the event.
 pub(super) fn read_verification(artifact: &ArtifactRef, stored: Option<&[u8]>) -> Option<Verification> {
     match &artifact.content {
         Some(content) => Verification::from_artifact(content),

@@ -1,6 +1,6 @@
 //! Views of sessions for pages and the command line. Nothing here changes a session.
 //!
-//! The valid part of a damaged session is shown; its [health](Salvaged::health) says what is wrong with the rest.
+//! For a damaged session, the valid prefix is shown. Its [health](Salvaged::health) describes the damage.
 
 mod folders;
 mod node;
@@ -27,25 +27,25 @@ pub use self::session_page::{RunLook, SessionLook, TURNS};
 use self::steps::STATES_AT_ONCE;
 pub use self::steps::{PendingStep, Steps};
 
-/// The valid part of a session.
+/// The valid prefix of a session.
 #[derive(Debug)]
 pub struct Salvaged {
     /// The valid events.
     pub prefix: ValidatedPrefix,
-    /// The state after the last event that follows from the others.
+    /// The state after the last event that could be folded.
     pub state: SessionState,
     /// Why folding stopped before the last event, if it did.
     pub misfit: Option<FoldError>,
 }
 
-/// Reads the valid part of a session.
+/// Reads the valid prefix of a session.
 ///
 /// # Errors
 /// An unknown session, or a store that cannot be read.
 pub async fn salvage(store: &dyn SessionStore, id: &SessionId) -> Result<Salvaged, StoreError> {
     let prefix = store.load_validated_prefix(id.clone()).await?;
     let id = id.clone();
-    // Folding a long session takes a while.
+    // Folding a long session can take long enough to block the runtime.
     let salvaged = blocking(move || {
         let mut state = SessionState::new(id);
         let misfit = prefix.loaded.events.iter().find_map(|event| state.apply(event).err());
@@ -55,7 +55,7 @@ pub async fn salvage(store: &dyn SessionStore, id: &SessionId) -> Result<Salvage
 }
 
 impl Salvaged {
-    /// `healthy`, or why it is not.
+    /// `healthy`, or a description of the damage.
     pub fn health(&self) -> String {
         match (&self.misfit, self.prefix.health.is_healthy()) {
             (Some(misfit), true) => format!("contradicts itself: {misfit}"),
@@ -63,7 +63,7 @@ impl Salvaged {
         }
     }
 
-    /// The closed name of its health.
+    /// The name of the health status, from a fixed set.
     pub const fn health_name(&self) -> &'static str {
         if self.misfit.is_some() && self.prefix.health.is_healthy() {
             "contradictory"
@@ -72,7 +72,7 @@ impl Salvaged {
         }
     }
 
-    /// Whether nothing is wrong with it.
+    /// Whether the session has no damage.
     pub const fn is_healthy(&self) -> bool {
         self.misfit.is_none() && self.prefix.health.is_healthy()
     }

@@ -1,7 +1,7 @@
 //! The workspaces that a remote caller may name.
 //!
-//! Only folders below a configured root are opened; every other path is a label: nothing is read from it, and no reply says whether it
-//! exists.
+//! Only folders below a configured root are opened. Every other path is treated as a label: nothing is read from it, and
+//! no reply reveals whether it exists.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -13,16 +13,16 @@ use crate::catalogue::git;
 pub struct WorkspaceRoots(Vec<PathBuf>);
 
 impl WorkspaceRoots {
-    /// Below these. Without any, no workspace is opened.
+    /// Creates the list. Without roots, no workspace is opened.
     pub const fn new(roots: Vec<PathBuf>) -> Self {
         Self(roots)
     }
 
-    /// The workspace with its links resolved, if it and its repository are below a root.
+    /// Returns the canonical path of a workspace, if the workspace and its repository are below a root.
     ///
-    /// The path has to be below a root as it is written, before anything is read, and again after links were resolved. A user who can
-    /// replace a folder by a link during a call can still redirect that call, so folders that others can write must not be between a
-    /// root and its workspaces.
+    /// The path is checked twice: as it is written, before anything is read, and again after links were resolved. A user
+    /// who can replace a folder by a link during a call can still redirect that call. Folders between a root and its
+    /// workspaces must therefore not be writable by other users.
     pub fn open(&self, workspace: &Path) -> Option<PathBuf> {
         let climbs = |component| matches!(component, Component::ParentDir | Component::CurDir);
         if !workspace.is_absolute() || workspace.components().any(climbs) {

@@ -1,16 +1,17 @@
-//! Agents that the host starts itself: commands of the operator's settings, one for each session of a guided node that names one.
+//! Agents that the host starts itself: commands that the operator configured, one process for each session of a guided
+//! node that names an agent.
 //!
 //! ```text
-//!  attend ─► a free place ─► start behind a gate ─► record the process ─► open the gate ─► wait
-//!    ▲                                                                                      │
-//!    └── the session is open and restarts are left ◄── record the end ◄── exit, limit, stop ┘
+//!  attend ─► a free slot ─► start behind a gate ─► record the process ─► open the gate ─► wait for the exit
+//!    ▲                                                                                                    │
+//!    └── the session is open and restarts are left ◄── record the exit ◄── exit, limit or stop ───────────┘
 //! ```
 //!
-//! The gate makes it safe against crashes: no agent runs whose process is not in the durable record. After a crash the next host
-//! reads the record, waits for a process that is still alive, and starts another one only when there is none.
+//! The gate makes this crash-safe: no agent runs unless its process is in the durable record. After a crash the next host
+//! reads the record, waits for a process that is still alive, and starts another one only if there is none.
 //!
-//! A session key is in the environment of the process and in a file that only this user can read. It is never an argument, and it
-//! is removed from the output before that is stored.
+//! The session key is in the environment of the process, and in a file that only this user can read. It is never an
+//! argument, and it is removed from the output before the output is stored.
 
 mod launch;
 mod output;
@@ -39,40 +40,41 @@ use super::{GuidedNodes, Job};
 
 /// How long an agent may take to exit by itself after its session is complete.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// How long a process group has between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long the host waits for its agents when it stops.
+/// How long the host waits for its agents at shutdown.
 const STOPPING: Duration = Duration::from_secs(20);
 
 /// A command that the operator configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// The program and its arguments, with placeholders. There is no shell.
+    /// The program and its arguments, with placeholders. No shell is involved.
     pub argv: Vec<String>,
-    /// How long one process may run.
+    /// The maximum run time of one process.
     pub timeout: Duration,
-    /// How many bytes one process may write.
+    /// The maximum output of one process, in bytes.
     pub max_output: u64,
-    /// How many processes of this command run at once. Further sessions wait.
+    /// The maximum number of concurrent processes of this command. Further sessions wait.
     pub processes: usize,
-    /// How often the command is started again for a session after it ended too early.
+    /// How many times the command is restarted for a session after it ended too early.
     pub restarts: u32,
-    /// Further variables: from the manifest if it sets them, otherwise from the environment of this process.
+    /// Additional variables. Values come from the manifest if it sets them, otherwise from the environment of this
+    /// process.
     pub env: Vec<String>,
-    /// The tenants whose runs may use it; all if empty.
+    /// The tenants whose runs may use the command. Empty means all tenants.
     pub tenants: Vec<String>,
 }
 
-/// What the agents of a host need.
+/// The dependencies of agents.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
-    /// The commands, by the name that nodes use.
+    /// The commands, by the name that nodes refer to.
     pub commands: BTreeMap<String, AgentCommand>,
-    /// The data directory, in which `agents/` has the records and the output.
+    /// The data directory. Its folder `agents/` has the records and the output.
     pub disk: Arc<dyn Disk>,
     /// The absolute path of the data directory.
     pub root: PathBuf,
-    /// Where this host serves guided sessions over MCP.
+    /// The MCP endpoint of this host for guided sessions.
     pub endpoint: String,
 }
 
@@ -80,7 +82,7 @@ pub struct AgentOptions {
 pub(super) struct Agents {
     options: AgentOptions,
     records: Records,
-    /// Free places, by command.
+    /// Free process slots, by command.
     places: BTreeMap<String, Arc<Semaphore>>,
     attended: Mutex<BTreeMap<String, Arc<Attended>>>,
 }
@@ -88,20 +90,20 @@ pub(super) struct Agents {
 /// Why an agent is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The session is complete. The agent may finish its own work.
+    /// The session is complete. The agent may finish its own work first.
     SessionComplete,
-    /// Nobody waits for the session any more.
+    /// No run waits for the session any more.
     SessionEnded,
-    /// The host stops. The next one starts the agent again.
+    /// The host is shutting down. The next host restarts the agent.
     Host,
 }
 
-/// A session that has an agent.
+/// A session with a supervised agent.
 struct Attended {
     stop: watch::Sender<Option<Stop>>,
-    /// Something happened to the session.
+    /// Notified when the session changes.
     changed: Notify,
-    /// Why the agent was given up.
+    /// Why the agent failed permanently.
     failure: Mutex<Option<GuideFailure>>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -125,7 +127,7 @@ impl Agents {
         self.attended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the variables of the workspace of a session.
+    /// Stores the variables of a session's workspace.
     pub(super) fn keep_environment(
         &self,
         session: &str,
@@ -134,11 +136,11 @@ impl Agents {
         self.records.save_environment(session, variables)
     }
 
-    /// Says why a tenant cannot use a command of this name.
+    /// Why a tenant cannot use a command of this name, or `None` if it can.
     pub(super) fn refuse(&self, name: &str, tenant: &Tenant) -> Option<String> {
         match self.options.commands.get(name) {
             Some(command) if command.serves(tenant) => None,
-            // The same words for both: which agents other tenants have is not for everyone to know.
+            // The same message for both cases, so that a tenant cannot discover the agents of other tenants.
             Some(_) | None => Some(format!(
                 "This host has no agent `{}` for this tenant. The operator configures agents in `guide.agents`.",
                 canon::budget::truncate(name, 64)
@@ -146,8 +148,8 @@ impl Agents {
         }
     }
 
-    /// Starts the agent of a session, or takes over the one that an earlier host started. To be called in a runtime. Does nothing for
-    /// a session that has its agent already.
+    /// Starts the agent of a session, or adopts the process that an earlier host started. Must be called in a runtime.
+    /// Does nothing if the session already has an agent.
     pub(super) fn attend(nodes: &GuidedNodes, job: Job, agent: String) {
         let Some(agents) = nodes.agents() else { return };
         let session = job.guide.session_id.clone();
@@ -167,20 +169,20 @@ impl Agents {
         *attended.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
-    /// Notes that something happened to a session: an agent that waits for a person looks again.
+    /// Notifies the supervisor that a session changed. An agent that waits for a person is then checked again.
     pub(super) fn session_changed(&self, session: &str) {
         if let Some(attended) = self.attended().get(session) {
             attended.changed.notify_one();
         }
     }
 
-    /// Why the agent of a session was given up.
+    /// Why the agent of a session failed permanently.
     pub(super) fn failure(&self, session: &str) -> Option<GuideFailure> {
         let attended = self.attended().get(session).cloned()?;
         attended.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops the agent of a session that is over. May wait for a process that an earlier host started.
+    /// Stops the agent of a session that is over. May block until a process that an earlier host started has exited.
     pub(super) fn stop(&self, session: &str, why: Stop) {
         let attended = self.attended().remove(session);
         match attended {
@@ -191,7 +193,7 @@ impl Agents {
         }
     }
 
-    /// Stops every agent, for the end of this process.
+    /// Stops every agent. Called at shutdown.
     pub(super) async fn stop_all(&self) {
         let all: Vec<Arc<Attended>> = std::mem::take(&mut *self.attended()).into_values().collect();
         for attended in &all {
@@ -215,7 +217,8 @@ impl AgentCommand {
     }
 }
 
-/// The variables of the workspace that a session was equipped with, without secrets. What cannot be read is logged and left out.
+/// The variables of a session's workspace, without secrets. If they cannot be read, this is logged and the result is
+/// empty.
 pub fn composed_environment(disk: Arc<dyn Disk>, session: &str) -> BTreeMap<String, String> {
     Records::new(disk, PathBuf::new()).environment(session).unwrap_or_else(|error| {
         let cause = crate::causes(&error);
@@ -224,7 +227,7 @@ pub fn composed_environment(disk: Arc<dyn Disk>, session: &str) -> BTreeMap<Stri
     })
 }
 
-/// The agent that the host started for a session, in words; nothing for a session without one.
+/// Describes the agent that the host started for a session. `None` if there is none.
 pub fn describe_agent(disk: Arc<dyn Disk>, root: PathBuf, session: &str) -> Option<String> {
     let record = Records::new(disk, root).load(session).ok().flatten()?;
     let state = match (&record.process, &record.given_up, &record.last_end) {
@@ -237,7 +240,7 @@ pub fn describe_agent(disk: Arc<dyn Disk>, root: PathBuf, session: &str) -> Opti
     Some(format!("{}, {} starts: {state}; output in {output}", record.agent, record.starts))
 }
 
-/// The failure of a node whose agent was given up.
+/// The failure of a node whose agent failed permanently.
 fn given_up(session: &str, agent: &str, message: &str) -> GuideFailure {
     let details = json!({
         "sessionId": session, "agent": agent, "output": format!("{}/{session}/{}", record::FOLDER, output::FILE),

@@ -1,4 +1,4 @@
-//! What the nodes before this one made, as files in the agent's workspace.
+//! The artifacts of preceding nodes, as files in the agent's workspace.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,19 @@ use workspace::resolve::{Content, Item, ResolveRequest, Resolver, Sink};
 
 use super::folders;
 
-/// An artifact of the run, with what is kept of it.
+/// An artifact of the run, with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InputArtifact {
     pub(crate) artifact_id: ArtifactId,
-    /// The node that made it.
+    /// The node that created it.
     pub(crate) node_id: NodeId,
-    /// The document as it is stored.
+    /// The stored document.
     pub(crate) document: Value,
 }
 
 impl InputArtifact {
-    /// Where the agent finds it, below the slot of inputs: a folder for each node, and in it a file of its name.
+    /// The path of the file below the slot for inputs: a folder for each node, and in it a file with the name of the
+    /// artifact.
     fn file_name(&self) -> String {
         let path = self.document.pointer("/data/path").and_then(Value::as_str);
         let plain = path.filter(|path| {
@@ -34,7 +35,7 @@ impl InputArtifact {
         }
     }
 
-    /// Its bytes: the file that was handed over, or the data as JSON.
+    /// The content of the file: the submitted file, or the data as JSON.
     fn bytes(&self) -> Vec<u8> {
         let data = self.document.get("data").unwrap_or(&Value::Null);
         if let Some(text) = data.get("text").and_then(Value::as_str) {
@@ -51,13 +52,13 @@ impl InputArtifact {
         }
     }
 
-    /// The artifact as a request to compose names it.
+    /// The artifact as a compose request refers to it.
     pub(super) fn named(&self) -> Value {
         json!({"artifactId": self.artifact_id, "version": 1, "fileName": self.file_name()})
     }
 }
 
-/// A library, and beside it the artifacts of the run.
+/// Resolves resources from a library and from the artifacts of the run.
 #[derive(Debug)]
 pub(super) struct RunResolver {
     pub(super) library: Library,

@@ -1,6 +1,6 @@
 //! How an agent connects to the session that a node waits for.
 //!
-//! Created for an authorized reader and stored nowhere: not in events, snapshots, streams, bundles or logs.
+//! Created on demand for an authorized reader and never stored: not in events, snapshots, streams, bundles or logs.
 
 use canon::time::Timestamp;
 use flow::id::Tenant;
@@ -9,24 +9,25 @@ use serde_json::{Value, json};
 
 use super::{GuidedNodes, Trouble, session_id};
 
-/// How long the key of an agent is valid, from the beginning of the period in which it was read. Reading again gives a later one.
+/// The lifetime of an agent's key, in milliseconds, from the beginning of the period in which it was read. Reading later
+/// returns a key that expires later.
 pub const KEY_LIFETIME_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// What an authorized reader gets.
+/// The connection details for an authorized reader.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Connection {
-    /// How to connect; `None` once the session is complete.
+    /// How to connect. `None` once the session is complete.
     pub(crate) connect: Option<Value>,
     /// The status of the session.
     pub(crate) session: Value,
 }
 
 impl GuidedNodes {
-    /// How an agent connects to a session. The lifetime of the key counts from `period`, so that reading again soon gives the
-    /// same key.
+    /// How an agent connects to a session. The lifetime of the key counts from `period`, so that repeated reads within a
+    /// period return the same key.
     ///
     /// # Errors
-    /// A session that does not exist or cannot be read.
+    /// The session does not exist or cannot be read.
     pub(crate) async fn connection(
         &self,
         public_url: &str,
@@ -63,7 +64,7 @@ impl GuidedNodes {
         Ok(Connection { connect: Some(connect), session: described })
     }
 
-    /// The number of events of a session: a reader that saw that many has seen all of it.
+    /// The number of events of a session. A reader that has seen this many has seen all of it.
     pub(crate) async fn progress(&self, tenant: &Tenant, session: &str) -> Option<u64> {
         let id = session_id(session).ok()?;
         Some(self.guided(tenant).await.ok()?.standing(&id).await.ok()?.events)

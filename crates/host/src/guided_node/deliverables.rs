@@ -1,4 +1,4 @@
-//! What the agent hands over: the files of the slot for deliverables, where the manifest declares it.
+//! The agent's deliverables: the files in the slot for deliverables, if the manifest declares one.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,20 +14,20 @@ use workspace::{Code, Error};
 
 use super::{Trouble, equip, failure};
 
-/// The most files that become artifacts of a run.
+/// The maximum number of files that become artifacts of a run.
 pub const MAX_DELIVERABLES: usize = 200;
-/// The largest of them, in bytes.
+/// The maximum size of one file, in bytes.
 pub const MAX_DELIVERABLE_BYTES: u64 = 1 << 20;
-/// The most bytes of all of them.
+/// The maximum size of all files, in bytes.
 pub const MAX_DELIVERED_BYTES: u64 = 8 << 20;
-/// How deep folders may be nested.
+/// The maximum nesting depth of folders.
 const MAX_DEPTH: usize = 32;
-/// How many names are looked at, whatever they are.
+/// The maximum number of directory entries that are examined.
 const MAX_NAMES: usize = 10_000;
-/// How many files are named that were left out.
+/// The maximum number of omitted files that are listed.
 const MAX_OMITTED: usize = 100;
 
-/// The files that were handed over, by path, and those that were left out, with why.
+/// The deliverables by path, and the omitted files with the reasons.
 pub(super) fn collect(root: &Path) -> Result<(Vec<Deliverable>, Vec<Value>), Trouble> {
     let found = Dir::open_root(root)
         .map_err(|error| Error::new(Code::ApplyIo, format!("the workspace cannot be opened: {error}")))
@@ -41,7 +41,7 @@ fn read(root: &Dir) -> Result<(Vec<Deliverable>, Vec<Value>), Error> {
         let failed = |error: std::io::Error| {
             Error::new(Code::ApplyIo, format!("the deliverables cannot be read: {error}"))
         };
-        // An agent that removed the folder hands nothing over.
+        // If the agent removed the folder, there are no deliverables.
         match root.open_dir(Slot::Deliverables.relative()) {
             Ok(slot) => shelf.walk(&slot).map_err(failed)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -60,7 +60,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Walks the slot, in the order of paths. No link is followed: each folder is opened below the one before it.
+    /// Walks the slot in the order of paths. Links are not followed: each folder is opened relative to its parent.
     fn walk(&mut self, slot: &Dir) -> std::io::Result<()> {
         let mut open = vec![(slot.clone(), String::new(), 0)];
         while let Some((dir, above, depth)) = open.pop() {
@@ -131,7 +131,7 @@ impl Shelf {
     }
 }
 
-/// The bytes that were kept as base64.
+/// Decodes content that was stored as base64.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     STANDARD.decode(text)
 }

@@ -1,7 +1,7 @@
-//! From a manifest to a workspace that is in place.
+//! Composes a workspace from a manifest and puts it in place.
 //!
-//! Composing is pure, and applying has its own lock, lease and journal: after a crash the same plan is put in place again, or
-//! found to be.
+//! Composing is pure. Applying has its own lock, lease and journal: after a crash, applying the same plan again completes
+//! it, or finds it complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
@@ -33,7 +33,7 @@ use super::artifacts::RunResolver;
 use super::{GuidedNodes, Job, Trouble, failure};
 
 impl GuidedNodes {
-    /// Puts the workspace of a node in place. Returns the variables of its manifest that contain no secret.
+    /// Puts the workspace of a node in place. Returns the variables of its manifest that contain no secrets.
     pub(super) fn equip(
         &self,
         job: &Job,
@@ -42,8 +42,8 @@ impl GuidedNodes {
         self.put_in_place(job, equipment).map_err(|error| failure::of_workspace(&error))
     }
 
-    /// The variables of the manifest whose names are allowed, with their credentials. A credential is fetched only from a variable of
-    /// this process that is allowed as well: a workflow may contain its own manifest, and must not read what it likes.
+    /// The allowed variables of the manifest, with their credentials. A credential is read only from an allowed variable
+    /// of this process, because a workflow may contain its own manifest and must not read arbitrary variables.
     pub(super) fn variables(&self, job: &Job, allowed: &[String]) -> Result<Vec<(String, Secret)>, Trouble> {
         let Some(equipment) = &job.guide.equipment else { return Ok(Vec::new()) };
         let resolve = || -> Result<Vec<(String, Secret)>, Error> {
@@ -75,7 +75,7 @@ impl GuidedNodes {
         let (library, bound) = self.bind(job, equipment)?;
         let variables = bound.bound.manifest.env.iter().filter_map(plain_variable).collect();
         let mut value = bound.value;
-        // Only where the author has a place for them: a manifest without one wants none.
+        // Inputs are added only if the manifest enables the slot for them.
         if value.pointer("/manifest/mounts/inputs/enabled") == Some(&Value::Bool(true)) {
             let named: Vec<Value> = job.artifacts.iter().map(super::InputArtifact::named).collect();
             value["agentContext"]["inputArtifacts"] = named.into();
@@ -94,7 +94,8 @@ impl GuidedNodes {
         let resolver: Arc<dyn Resolver> = Arc::new(RunResolver::new(library, &job.artifacts));
         let scope = LeaseScope::of(&plan, 0);
         let now = self.now();
-        // An earlier attempt or round of this very node may have left its lease behind: the run has one attempt at a time.
+        // An earlier attempt or round of this node may have left its lease behind. A node has only one attempt at a time,
+        // so it is safe to take over.
         if let Some(lease) = applier.lease()?
             && lease.scope != scope
             && lease.state == LeaseState::Active
@@ -125,7 +126,8 @@ impl GuidedNodes {
         Ok(manifest::compile_with(&bytes, &name, format, bases)?.0)
     }
 
-    /// A file of the first place that has it. It is opened below the place, and no link is followed.
+    /// Reads a file from the first folder that has it. The file is opened relative to the folder, and links are not
+    /// followed.
     fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
         let plain = plain(name)?;
         for place in &self.inner.options.places {
@@ -141,7 +143,7 @@ impl GuidedNodes {
                 }
             };
             let mut bytes = Vec::new();
-            // One byte more than a manifest may have tells one that is too large.
+            // Reading one byte more than the limit detects a manifest that is too large.
             let read = file.take(manifest::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
             read.map_err(|error| {
                 Error::new(Code::ResolveUpstream, format!("the manifest {name} cannot be read: {error}"))
@@ -152,7 +154,7 @@ impl GuidedNodes {
     }
 }
 
-/// A variable that no credential is part of.
+/// A variable without credentials.
 fn plain_variable(variable: &CompiledEnv) -> Option<(String, String)> {
     let texts = variable.pieces.iter().map(|piece| match piece {
         EnvPiece::Text(text) => Some(text.as_str()),
@@ -161,7 +163,7 @@ fn plain_variable(variable: &CompiledEnv) -> Option<(String, String)> {
     Some((variable.name.clone(), texts.collect::<Option<String>>()?))
 }
 
-/// Variables of this process that the operator allows.
+/// The variables of this process that the operator allows.
 struct AllowedVariables(Vec<String>);
 
 impl SecretSource for AllowedVariables {
@@ -175,7 +177,7 @@ impl SecretSource for AllowedVariables {
     }
 }
 
-/// A path of plain names, which leads nowhere but down.
+/// Checks that a path consists only of normal components, so that it cannot leave its folder.
 fn plain(name: &str) -> Result<&Path, Error> {
     let path = Path::new(name);
     let down = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -191,14 +193,14 @@ fn missing(what: &str, name: &str) -> Error {
     Error::new(Code::ResolveNotFound, message).detail(what, name)
 }
 
-/// The inputs of the manifest: those that it declares, of what the node was given.
+/// The inputs of the node that the manifest declares.
 fn inputs(job: &Job, manifest: &Manifest) -> Map<String, Value> {
     let declared: BTreeSet<&str> = manifest.input_names().collect();
     let given = job.guide.inputs.iter().filter(|(name, _)| declared.contains(name.as_str()));
     given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// What is composed beside the manifest: for the run and the node, in the role that the manifest gives the agent.
+/// The compose request besides the manifest: the run, the node, and the role that the manifest assigns to the agent.
 fn request(job: &Job, manifest: &Manifest) -> Result<Map<String, Value>, Error> {
     let inputs = Value::Object(job.guide.inputs.clone()).to_string();
     let request = json!({
@@ -217,12 +219,12 @@ fn request(job: &Job, manifest: &Manifest) -> Result<Map<String, Value>, Error> 
     }
 }
 
-/// The attempt of a node in a run, as a workspace names it.
+/// The id of a node's attempt, as used in the workspace.
 fn node_run_id(job: &Job) -> String {
     format!("{}:{}:{}", job.guide.node_id, job.guide.iteration, job.guide.attempt)
 }
 
-/// Gives a workspace back. Whatever goes wrong, the lease ends by itself.
+/// Releases a workspace. Errors are ignored, because the lease expires.
 pub(super) fn release(root: &Path, now: u64) {
     let Ok(applier) = Applier::new(root) else { return };
     if let Ok(Some(lease)) = applier.lease()
@@ -232,7 +234,7 @@ pub(super) fn release(root: &Path, now: u64) {
     }
 }
 
-/// Whether an agent may hand something over in this workspace, by the lease that is recorded in it.
+/// Whether the workspace accepts deliverables, according to its recorded lease.
 pub(super) fn takes_deliverables(root: &Dir) -> Result<bool, Error> {
     let lease = workspace::apply::Lease::read(root)?;
     let slots = lease.map(|lease| lease.slots).unwrap_or_default();

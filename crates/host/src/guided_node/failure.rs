@@ -1,4 +1,4 @@
-//! What can go wrong on the way: the node fails, or it is tried again.
+//! Errors of guided nodes: permanent ones fail the node, temporary ones are retried.
 
 use canon::error::{Envelope, Retry};
 use flow::engine::GuideFailure;
@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 
 use crate::guided::Refusal;
 
-/// Why a step was not done.
+/// Why a step was not completed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Trouble {
-    /// The node fails.
+    /// Permanent: the node fails.
     Failed(GuideFailure),
-    /// Another process holds the session, or the disk failed. It is retried, because nobody else does it.
+    /// Temporary: another process holds the session, or the disk failed. This host retries, because no other component
+    /// does.
     Later(Cause),
 }
 
@@ -24,7 +25,7 @@ pub(super) fn failed(code: FailureCode, message: impl Into<String>, details: Val
     Trouble::Failed(GuideFailure::lasting(RunError::of(code, message).with(details)))
 }
 
-/// A workspace that could not be had.
+/// An error of composing or applying a workspace.
 pub(super) fn of_workspace(error: &workspace::Error) -> Trouble {
     let mut details = Map::from_iter(error.details().clone());
     details.insert("code".to_owned(), error.code().as_str().into());
@@ -37,12 +38,12 @@ pub(super) fn of_workspace(error: &workspace::Error) -> Trouble {
     Trouble::Failed(GuideFailure { error: error_told, is_retryable: error.code().is_retryable() })
 }
 
-/// A session that could not be started.
+/// An error of starting a session.
 pub(super) fn of_start(refusal: &Refusal) -> Trouble {
     told(FailureCode::GuidedStartFailed, refusal, json!({}))
 }
 
-/// A session that could not be read.
+/// An error of reading a session.
 pub(super) fn of_session(session: &str, refusal: &Refusal) -> Trouble {
     told(FailureCode::GuidedSessionLost, refusal, json!({"sessionId": session}))
 }
@@ -57,8 +58,7 @@ fn told(code: FailureCode, refusal: &Refusal, mut details: Value) -> Trouble {
     Trouble::Failed(GuideFailure { error, is_retryable: envelope.retry_hint() != Retry::NotRetryable })
 }
 
-/// Whether the trouble ends by itself, or with an operator's help, so that the step is retried: the session is locked, or the disk
-/// cannot be used now.
+/// Whether an error is temporary, so that the step is retried: the session is locked, or the disk is unavailable.
 fn passes(envelope: &Envelope) -> bool {
     match envelope.code_in::<StoreErrorCode>() {
         Some(

@@ -1,9 +1,9 @@
-//! Where the workspace of a node is: `<runId>/<nodeId>`, whatever the ids are made of.
+//! The folder of a node's workspace: `<runId>/<nodeId>`, escaped so that any id is valid.
 
 use canon::digest::Digest;
 use flow::id::{NodeId, RunId};
 
-/// The longest name that is spelt out. File systems take 255 bytes.
+/// The maximum length of a name before it is replaced by a digest, in bytes. File systems allow 255.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The folder of a node's workspace, relative to the folder of workspaces.
@@ -11,8 +11,8 @@ pub(super) fn of(run_id: &RunId, node_id: &NodeId) -> String {
     format!("{}/{}", name(run_id.as_str()), name(node_id.as_str()))
 }
 
-/// An id as the name of one folder: plain characters as they are, every other byte as `%` and two digits, and what would be too
-/// long as a digest. No two ids have one name.
+/// An id as the name of one folder. Plain characters are kept, every other byte becomes `%` and two hexadecimal digits,
+/// and a name that is too long becomes a digest. The names of different ids differ.
 pub(super) fn name(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     for (place, byte) in id.bytes().enumerate() {

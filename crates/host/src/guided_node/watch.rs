@@ -1,7 +1,7 @@
-//! Sessions that runs wait for.
+//! Watches sessions that runs wait for.
 //!
-//! A session may be advanced by any process that shares the store. This process notifies; for the others, the revision of each
-//! session is checked now and then, which reads nothing of the session.
+//! A session may be advanced by any process that shares the store. This process sends notifications. For other processes,
+//! the revision of each session is polled, which does not read the session.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -14,9 +14,9 @@ use ports::sessions::Revision;
 
 use super::GuidedNodes;
 
-/// The shortest pause between two checks.
+/// The minimum interval between two polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
-/// Checks may take one in this many parts of the time.
+/// Polling may take at most one part in this many of the time.
 const SHARE: u32 = 10;
 
 /// A node that waits for a session.
@@ -43,7 +43,7 @@ impl Watched {
 }
 
 impl GuidedNodes {
-    /// Watches a session for a node. It is reported as changed once in any case.
+    /// Watches a session for a node. The session is reported as changed at least once.
     pub(crate) fn watch(&self, tenant: &Tenant, session: &str, waiter: Waiter) {
         let mut watched = self.inner.watched.lock();
         let entry = watched.entry(session.to_owned()).or_insert_with(|| Entry {
@@ -74,7 +74,7 @@ impl GuidedNodes {
         watched.get(session).map(|entry| entry.waiters.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Reports a session as changed at the next check in any case.
+    /// Reports a session as changed at the next poll, even if its revision is the same.
     pub(crate) fn look_again(&self, session: &str) {
         if let Some(entry) = self.inner.watched.lock().get_mut(session) {
             entry.seen = None;
@@ -91,7 +91,7 @@ impl GuidedNodes {
         for (tenant, watched) in by_tenant {
             let revisions = self.revisions(&tenant, &watched).await;
             for ((session, seen), revision) in watched.into_iter().zip(revisions) {
-                // A session whose revision cannot be read counts as changed; reading it reports the error.
+                // A session whose revision cannot be read counts as changed. Reading the session then reports the error.
                 if seen.is_some() && revision == seen {
                     continue;
                 }
@@ -104,7 +104,7 @@ impl GuidedNodes {
         changed
     }
 
-    /// The revisions of some sessions of a tenant; `None` where one cannot be read.
+    /// The revisions of some sessions of a tenant. `None` for one that cannot be read.
     async fn revisions(
         &self,
         tenant: &Tenant,
@@ -119,12 +119,12 @@ impl GuidedNodes {
         ids.iter().map(|id| id.as_ref().and_then(|_| read.next().flatten())).collect()
     }
 
-    /// Waits until this process advances a session, or until it is time to check what others did. `took` is the duration of the
-    /// last check.
+    /// Waits until this process advances a session, or until the next poll is due. `took` is the duration of the last
+    /// poll.
     pub(crate) async fn news(&self, took: Duration) {
         let news = self.inner.options.tenants.advanced();
         let pause = (took * SHARE).max(SHORTEST_PAUSE);
-        // Without a watched session there is nothing to check.
+        // Without watched sessions there is nothing to poll.
         if self.inner.watched.lock().is_empty() {
             news.notified().await;
             return;

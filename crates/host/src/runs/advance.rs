@@ -1,4 +1,4 @@
-//! Something happens to a run: decided, made durable, told.
+//! Advances a run: decides on an input, commits the decision, and does what follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,50 +28,50 @@ use super::{ApiCode, Refusal, Respond, Runs, guide};
 use crate::backoff::{Backoff, millis};
 use crate::causes;
 
-/// How often a decision is made again because another writer was faster.
+/// The maximum number of decisions on one input. A decision is repeated after a conflict with another writer.
 const ATTEMPTS: u32 = 8;
 
-/// The longest pause after the first conflict; it doubles with each.
+/// The longest pause after the first conflict. It doubles with each further conflict.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// How often the log is looked up after a commit whose outcome is unknown.
 const LOOKUPS: usize = 5;
 
-/// How many copied events are one row, so that no read of a page has to take all of them.
+/// How many copied events are stored in one row. This bounds what the read of a page has to load.
 const COPIED_AT_ONCE: usize = 500;
 
-/// What became of a run, and what is left to do once it is durable.
+/// The result of a decision, and what is left to do once it is durable.
 pub(super) struct Outcome {
     pub(super) run_id: RunId,
     pub(super) tenant: Tenant,
     append: Option<(StoredAppend, Bytes)>,
-    /// Whether nothing follows.
+    /// Whether the run ended with this append.
     is_last: bool,
     pub(super) effects: Vec<Effect>,
-    /// Whether a timer was set, so that the clock looks again.
+    /// Whether a timer was set, so that the timer loop must check again.
     timer_set: bool,
-    /// Whether somebody is to be told.
+    /// Whether a webhook delivery was queued.
     queued: bool,
-    /// What is counted of it.
+    /// What the counters add for this decision.
     tally: Tally,
-    /// The end of the run, for its parent.
+    /// The final state of the run, for its parent.
     pub(super) ended: Option<Box<RunState>>,
-    /// The parent whose watchers look again at what is below it.
+    /// The parent whose watchers must look again at its descendants.
     stirs: Option<RunId>,
     /// The parent to notify that this run waits for a person, or continues.
     waits: Option<RunId>,
-    /// The children that were created with it, and have yet to begin.
+    /// The children that were created in the same commit and have not begun.
     newborn: Vec<RunId>,
 }
 
-/// What was read before the consequences of a decision are written down.
+/// What is read before the changes of a decision are written.
 pub(super) struct Prepared {
     pub(super) subscribers: Subscriptions,
     pub(super) children: NamedChildren,
 }
 
 impl Outcome {
-    /// Whether nothing is left to do: a new run that came to its end at once, which nobody waits for and nobody can watch yet.
+    /// Whether nothing is left to do: the run is new and ended immediately, no parent waits for it, and nothing can watch it yet.
     fn is_all(&self) -> bool {
         self.is_last
             && !self.timer_set
@@ -85,7 +85,7 @@ impl Outcome {
 impl Runs {
     /// Gives a run an input, in one commit with further changes and the response.
     ///
-    /// `result` is called with the state after the decision. Where the caller has a key, the response to it is in the same commit.
+    /// `result` is called with the state after the decision. If the caller has an idempotency key, the same commit records the reply.
     pub(super) async fn advance<T, R: Respond<T>>(
         &self,
         run_id: &RunId,
@@ -113,7 +113,7 @@ impl Runs {
             let loaded = match loaded {
                 Some(loaded) if place.is_some() || !takes_long(&loaded, &input) => loaded,
                 waits => {
-                    // A place first, and the run after it: meanwhile somebody may cancel the run.
+                    // Acquire the permit without the lock of the run, so that the run can be cancelled meanwhile.
                     if let Some(loaded) = waits {
                         self.put_back(run_id, &mut cell, loaded);
                     }
@@ -166,11 +166,11 @@ impl Runs {
         Err(Refusal::unavailable("the run is being changed by somebody else; try again", 1))
     }
 
-    /// The pause before a decision is made again. Random, so that the writers that met do not meet again.
+    /// The pause before a decision is repeated. It is random, so that conflicting writers do not conflict again.
     fn conflict_pause(&self, attempts: u32) -> Duration {
         let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempts.saturating_sub(1).min(6));
         let mut random = [0_u8; 2];
-        // Without entropy the pause is merely not random.
+        // Without entropy the pause is only less random.
         let _ = self.inner.options.entropy.fill(&mut random);
         longest / 2 + longest * u32::from(u16::from_le_bytes(random)) / (2 * u32::from(u16::MAX))
     }
@@ -218,7 +218,7 @@ impl Runs {
         }
     }
 
-    /// [`Runs::outcome`], beside the requests where there is much to write.
+    /// [`Runs::outcome`], on a compute thread if there is much to write.
     async fn conclude_decision(
         &self,
         loaded: Loaded,
@@ -239,7 +239,7 @@ impl Runs {
         on_a_thread(work).await
     }
 
-    /// Decides on a run that is new, as [`Runs::decide`] does.
+    /// Like [`Runs::decide`], for a new run.
     pub(super) async fn decide_new(
         &self,
         definition: &Arc<Definition>,
@@ -255,7 +255,7 @@ impl Runs {
         Ok((loaded.state, decision.map_err(BeginError::Refused)?, place))
     }
 
-    /// What a decision on a new run comes to, as [`Runs::conclude_decision`] works it out.
+    /// Like [`Runs::conclude_decision`], for a new run.
     pub(super) async fn conclude_new(
         &self,
         definition: &Arc<Definition>,
@@ -269,8 +269,8 @@ impl Runs {
         Ok((loaded.state, changes, outcome))
     }
 
-    /// Commits what was decided, and does what follows, in a task of its own: a caller that goes away while the disk works takes
-    /// neither the effects of the run with it nor what its watchers are told.
+    /// Commits a decision and does what follows, in its own task: if the caller disconnects during the commit, the effects of the
+    /// run and the notifications of its watchers still happen.
     pub(super) async fn make_durable(
         &self,
         cell: Option<OwnedMutexGuard<Option<Loaded>>>,
@@ -279,7 +279,7 @@ impl Runs {
         outcome: Outcome,
     ) -> Result<(), CommitError> {
         if cell.is_none() && outcome.is_all() {
-            // Nothing follows that has to: a caller who leaves meanwhile takes a count and a trace along, and the run stays.
+            // Nothing that follows is required. If the caller disconnects, only a count and a trace are lost; the run is kept.
             self.commit_outcome(changes, &outcome).await?;
             self.after(outcome);
             return Ok(());
@@ -297,8 +297,8 @@ impl Runs {
         task.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Commits the changes of a decision. If it is unknown whether they took effect, the log of the run is looked up: what follows from
-    /// a commit must happen if it did.
+    /// Commits the changes of a decision. If the outcome of the commit is unknown, the log of the run is looked up, because what
+    /// follows from a commit must happen if the commit took effect.
     async fn commit_outcome(&self, changes: Vec<Change>, outcome: &Outcome) -> Result<(), CommitError> {
         let cause = match self.commit(changes).await {
             Err(CommitError::OutcomeUnknown(cause)) => cause,
@@ -333,7 +333,7 @@ impl Runs {
         Ok(stored.first() == Some(append))
     }
 
-    /// [`Runs::make_durable`] for a run that is new. One that did not come to be is not kept in memory either.
+    /// [`Runs::make_durable`] for a new run. If the commit fails, the run is not kept in memory.
     pub(super) async fn make_new(
         &self,
         definition: &Arc<Definition>,
@@ -355,7 +355,7 @@ impl Runs {
         })
     }
 
-    /// Keeps the state of a run that goes on soon; one that waits for a person is folded again when the person comes.
+    /// Keeps the state in memory if the run continues soon. A run that waits for a person is folded again when the reply arrives.
     fn put_back(&self, run_id: &RunId, cell: &mut Option<Loaded>, loaded: Loaded) {
         let status = loaded.state.status;
         if status.is_terminal() {
@@ -375,7 +375,7 @@ impl Runs {
         }
     }
 
-    /// The consequences of a decision: changes for the commit, and the rest for after it.
+    /// The consequences of a decision: the changes for the commit, and what to do after it.
     pub(super) fn outcome(
         &self,
         definition: &Definition,
@@ -399,7 +399,7 @@ impl Runs {
                 }
                 Effect::ClearTimer { timer } => {
                     let key = timer_key(&timer);
-                    // What is set and cleared by one decision is not set at all, and a new run has nothing else to clear.
+                    // A timer that one decision sets and clears is not set at all. A new run has no other timers to clear.
                     changes.retain(|change| !is_timer(change, |set| *set == key));
                     if !is_new {
                         changes.push(Change::ClearTimer { run_id: run_id.clone(), key });
@@ -448,7 +448,7 @@ impl Runs {
         }
     }
 
-    /// The change that makes events durable, with what streams are told of them.
+    /// The change that makes events durable, with the append for streams.
     pub(super) fn append(
         &self,
         definition: &Definition,
@@ -475,7 +475,7 @@ impl Runs {
         Some((StoredAppend { first: first.sequence, last: last.sequence, events }, snapshot))
     }
 
-    /// The snapshot of a run, without what is known to be a secret.
+    /// The snapshot of a run, with known secrets removed.
     fn snapshot(&self, definition: &Definition, state: &RunState, at: Timestamp) -> Bytes {
         const PLAIN: &str = "names are texts, so nothing can be refused";
         let snapshot = Snapshot::of(definition, state, at);
@@ -490,7 +490,7 @@ impl Runs {
         bytes.into()
     }
 
-    /// The text of an event, without what is known to be a secret.
+    /// The JSON text of an event, with known secrets removed.
     fn encode(&self, tenant: &Tenant, run_id: &RunId, event: &Event) -> String {
         if !self.inner.resolved.is_known(tenant) {
             return wire::encode(run_id, event);
@@ -500,8 +500,8 @@ impl Runs {
             let Some(member) = payload.get_mut(&name) else { continue };
             let known = member.clone();
             self.redact_known(tenant, member);
-            // A secret that is also a word of the protocol, such as the status of a child, stays where the protocol needs the word:
-            // the run could not be read any more. Everywhere else it is removed.
+            // A secret can equal a word of the protocol, such as the status of a child. It stays where the protocol needs the word,
+            // because the run would become unreadable otherwise. Everywhere else it is removed.
             if *member != known && EventData::read(event.kind(), payload.clone()).is_err() {
                 payload.insert(name, known);
             }
@@ -509,7 +509,7 @@ impl Runs {
         wire::encode_payload(run_id, event, &payload)
     }
 
-    /// Makes the copied beginning of a fork durable. It was told to nobody else: no subscriber hears of it again.
+    /// Makes the copied events of a fork durable. No deliveries are queued, because subscribers already received these events.
     pub(super) fn copy(
         &self,
         definition: &Definition,
@@ -518,7 +518,7 @@ impl Runs {
         changes: &mut Vec<Change>,
     ) {
         let run_id = &state.genesis.run_id;
-        // The snapshot of the last change counts; whoever reads sees the commit as a whole.
+        // The snapshot of the last change counts, because readers see the commit as a whole.
         let at = state.last_event_at.unwrap_or(self.now());
         let snapshot = self.snapshot(definition, state, at);
         for part in events.chunks(COPIED_AT_ONCE) {
@@ -536,7 +536,7 @@ impl Runs {
         }
     }
 
-    /// What follows a commit: streams are told, the clock is told, effects are made.
+    /// Does what follows a commit: notifies streams and the timer loop, and performs effects.
     pub(super) fn after(&self, mut outcome: Outcome) {
         self.inner.counters.add(outcome.tally);
         if outcome.is_last && outcome.append.is_some() {
@@ -570,18 +570,18 @@ impl Runs {
     }
 }
 
-/// Whether an input is decided on beside the requests. To end a run looks at no condition.
+/// Whether to decide on an input on a compute thread. Ending a run evaluates no conditions, so it is always quick.
 fn takes_long(loaded: &Loaded, input: &Input) -> bool {
     !matches!(input, Input::Cancel { .. })
         && (is_heavy(&loaded.definition, &loaded.state) || is_large_input(input))
 }
 
-/// Whether a change sets a timer with such a key.
+/// Whether a change sets a timer whose key matches.
 fn is_timer(change: &Change, such: impl FnOnce(&String) -> bool) -> bool {
     matches!(change, Change::SetTimer { key, .. } if such(key))
 }
 
-/// What a caller is told of a decision that was refused.
+/// Converts a refusal of the engine into one for the caller.
 pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
     use flow::engine::Refusal as Core;
     let message = refusal.to_string();

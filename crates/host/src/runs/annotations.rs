@@ -1,4 +1,4 @@
-//! What people and agents think of a run: notes beside it, not in its log.
+//! Annotations: feedback of people and agents on a run, stored beside its log.
 
 use flow::id::{NodeId, Principal, RunId};
 use ports::Cause;
@@ -8,21 +8,21 @@ use serde_json::json;
 
 use super::{ApiCode, Caller, Refusal, Respond, Runs};
 
-/// The most notes of a run. They are listed at once, and nobody reads more.
+/// The maximum number of annotations of a run. They are listed in one response.
 pub const MAX_ANNOTATIONS: usize = 1000;
 
-/// A note that a caller makes.
+/// An annotation that a caller adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAnnotation {
-    /// The event of the run that it is about, where it is about one.
+    /// The event of the run that it refers to, if any.
     pub event_id: Option<String>,
-    /// The node that it is about, where it is about one.
+    /// The node that it refers to, if any.
     pub node_id: Option<NodeId>,
     pub signal: Signal,
     pub note: Option<String>,
 }
 
-/// What a note says, for programs.
+/// The machine-readable part of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "SignalRecord", try_from = "SignalRecord")]
 pub enum Signal {
@@ -33,7 +33,7 @@ pub enum Signal {
     Flag,
 }
 
-/// A note as it is kept and shown. The members are in the order of their names.
+/// An annotation as it is stored and shown. The members are in alphabetical order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotation {
@@ -46,14 +46,14 @@ pub struct Annotation {
     pub target: Target,
 }
 
-/// Who made a note.
+/// The author of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {
     pub principal_ref: Principal,
 }
 
-/// What a note is about.
+/// What an annotation refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
@@ -64,7 +64,7 @@ pub struct Target {
     pub run_id: RunId,
 }
 
-/// A signal as it is kept: the member of its kind beside the name of the kind.
+/// A stored signal: the name of its kind, and the member of that kind.
 #[derive(Serialize, Deserialize)]
 struct SignalRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,10 +112,10 @@ impl TryFrom<SignalRecord> for Signal {
 }
 
 impl Runs {
-    /// Notes something about a run, one of its nodes or one of its events. The run may have ended.
+    /// Annotates a run, one of its nodes or one of its events. The run may have ended.
     ///
     /// # Errors
-    /// When there is no such run, or it has as many notes as are kept.
+    /// If there is no such run, or it has the maximum number of annotations.
     pub async fn annotate<R: Respond<Annotation>>(
         &self,
         caller: &Caller,
@@ -165,17 +165,17 @@ impl Runs {
         }
     }
 
-    /// A note without what is secret in it.
+    /// An annotation with secrets removed.
     fn redacted(&self, caller: &Caller, annotation: &Annotation) -> Result<Annotation, Refusal> {
         let mut document = serde_json::to_value(annotation).map_err(unkept)?;
         self.redact(&caller.tenant, &mut document);
         serde_json::from_value(document).map_err(unkept)
     }
 
-    /// The notes about a run, in the order in which they were made.
+    /// The annotations of a run, in the order of their creation.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
         self.visible(caller, run_id).await?;
         let found = self.store().annotations(run_id).await?;
@@ -187,7 +187,7 @@ fn unkept(error: serde_json::Error) -> Refusal {
     Refusal::new(ApiCode::InternalError, "the annotation cannot be kept").because(Cause::new(error))
 }
 
-/// What those who watch the run are told of a note.
+/// The message about an annotation for watchers of the run.
 fn annotated(run_id: &RunId, annotation: &Annotation) -> String {
     let told = json!({
         "type": "run.annotated",

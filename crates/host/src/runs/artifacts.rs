@@ -1,7 +1,7 @@
-//! What artifacts hold, read and changed by people through plugins.
+//! The content of artifacts, read and edited by people through plugins.
 //!
-//! A version stands for exactly the bytes that are kept. It is a keyed digest, so that it says nothing about them to somebody
-//! who may not read them, and it is written nowhere.
+//! A version identifies exactly the stored bytes. It is a keyed digest, so it reveals nothing about the content to a principal
+//! that may not read it. Versions are not stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,19 +16,19 @@ use super::{ApiCode, Caller, Refusal, Runs, Scope};
 use crate::causes;
 use crate::plugins::{ArtifactError, Held};
 
-/// What a version is made for, so that no other keyed digest of the host can be one.
+/// The domain separator of versions among the keyed digests of this host.
 const DOMAIN: &[u8] = b"interlock ui-plugin/1 artifact version\0";
 
-/// What somebody needs to read what artifacts hold.
+/// The scopes that are required to read the content of artifacts.
 pub const READING: &[Scope] = &[Scope::RunsRead, Scope::ArtifactsRead];
-/// What somebody needs besides to change it: those who decide on what a run made may mend it.
+/// The additional scopes that are required to edit content: reviewers of a run may fix its artifacts.
 pub const CHANGING: &[Scope] = &[Scope::ApprovalsRespond];
 
 impl Runs {
-    /// What an artifact holds, with its version.
+    /// The content of an artifact, with its version.
     ///
     /// # Errors
-    /// When there is none that the caller may know of, or the caller may not read artifacts.
+    /// If the caller can see no such artifact, or may not read artifacts.
     pub async fn artifact_content(
         &self,
         caller: &Caller,
@@ -40,10 +40,10 @@ impl Runs {
         Ok(Held { payload: document.get("data").cloned().unwrap_or_default(), version })
     }
 
-    /// Gives an artifact other content, if it holds what the version stands for. What else is known of it stays as it is.
+    /// Replaces the content of an artifact if its version still matches. Its other members stay.
     ///
     /// # Errors
-    /// When there is none that the caller may know of, the caller may not, or it holds something else. Then nothing was changed.
+    /// If the caller can see no such artifact, may not edit it, or the version does not match. Nothing is changed then.
     pub async fn replace_artifact(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Runs {
         ];
         match self.commit(changes).await {
             Ok(()) => Ok(version),
-            // Somebody was quicker, after it was looked at here.
+            // The artifact changed after it was read here.
             Err(CommitError::ArtifactChanged) => {
                 let (_, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
                 Err(ArtifactError::Conflict { current })
@@ -89,7 +89,7 @@ impl Runs {
         }
     }
 
-    /// The document of an artifact as it is kept, and its version.
+    /// The stored document of an artifact, and its version.
     async fn artifact_seen(
         &self,
         caller: &Caller,
@@ -119,7 +119,7 @@ impl Runs {
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).expect("a key of any length is one");
         mac.update(DOMAIN);
         for part in [run_id.as_str().as_bytes(), artifact_id.as_str().as_bytes(), document] {
-            // With its length, so that no two things look the same when they stand behind each other.
+            // With the length of each part, so that different parts never have the same concatenation.
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -127,13 +127,13 @@ impl Runs {
     }
 }
 
-/// What a refusal is to a plugin. That a run is somebody else's and that there is none are the same.
+/// The error for a plugin. An unknown run and a run of another tenant give the same error.
 fn failed(refusal: &Refusal) -> ArtifactError {
     match refusal.code {
         ApiCode::NotFound | ApiCode::RunNotFound => ArtifactError::NotFound,
         ApiCode::Forbidden => ArtifactError::Unauthorized,
         _ => {
-            // A plugin is only told that it failed; what failed is for the host's log.
+            // The plugin only learns that the operation failed. The cause is logged.
             tracing::error!(cause = causes(refusal), "an artifact could not be read or changed for a plugin");
             ArtifactError::Failed
         }

@@ -1,11 +1,11 @@
-//! The audit log: who did what, in a chain that nobody can change unseen.
+//! The tamper-evident audit log: who did what.
 //!
-//! Each tenant has a log of its own; what cannot be laid to a tenant, such as an unknown key, goes to the log of the host.
-//! Entries are written in the commit of what they tell of, and the store links each to the one before it. Every
-//! [`CHECKPOINT_EVERY`] entries the host signs the root of a tree over all of them. Cutting off the end of the log leaves a good chain; it is
-//! noticed because the newest checkpoint then names entries that are missing. That checkpoint is kept in the database and in a file
-//! outside it ([`anchor`]), so deleting entries and checkpoints together is noticed as well. Entries after the newest checkpoint are not
-//! covered, and neither is somebody who can write the file as well.
+//! Each tenant has its own log. What has no tenant, such as a request with an unknown key, goes to the log of the host. An entry
+//! is part of the commit that it describes, and the store links it to the preceding entry. Every [`CHECKPOINT_EVERY`] entries,
+//! the host signs the root of a Merkle tree over all entries. A truncated log is still a valid chain, but its newest checkpoint
+//! names the missing entries. That checkpoint is kept in the database and in a file outside it ([`anchor`]), so deleting entries
+//! together with checkpoints is detected too. Two things are not detected: changes of entries after the newest checkpoint, and
+//! changes by an attacker who can also write the file.
 
 pub mod anchor;
 pub mod checkpoint;
@@ -32,20 +32,20 @@ use crate::causes;
 
 /// After how many entries the log of a tenant is signed.
 pub const CHECKPOINT_EVERY: u64 = 100;
-/// After how many seconds it is signed, where there is something new.
+/// After how many seconds a log with new entries is signed.
 pub const CHECKPOINT_SECONDS: u64 = 300;
-/// Whose log it is when it is no tenant's. No tenant has an empty name.
+/// The tenant of the host's own log. No tenant has an empty name.
 pub const HOST_LOG: &str = "";
 /// How many entries are read at once.
 const PAGE: usize = 1000;
 
-/// How many entries of each tenant are not signed yet, as far as this process wrote them.
+/// The number of unsigned entries of each tenant, written by this process.
 #[derive(Default)]
 pub(super) struct Unsigned(Mutex<BTreeMap<Tenant, u64>>);
 
 impl Unsigned {
-    /// Counts an entry, and says whether it is time to sign. The first of a process is, because an earlier one may have stopped
-    /// before it signed.
+    /// Counts an entry, and returns whether the log must be signed. That is also true for the first entry of a process, because an
+    /// earlier process may have stopped before it signed.
     fn count(&self, tenant: &Tenant) -> bool {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = counts.get_mut(tenant) else {
@@ -72,18 +72,18 @@ impl Unsigned {
     }
 }
 
-/// The log is signed later, with more entries.
+/// Logs that a log could not be signed. It is signed later, with more entries.
 fn unsigned(refusal: &Refusal) {
     tracing::warn!(cause = causes(refusal), "the audit log could not be signed; retrying later");
 }
 
 impl Runs {
-    /// An entry of the audit log, for the commit of what it is about.
+    /// An audit entry, for the commit that it describes.
     pub(super) fn audited(&self, caller: &Caller, action: &str, details: &Value) -> Change {
         let (mut details, mut principal) = (details.clone(), Value::from(caller.principal.as_str()));
         self.redact(&caller.tenant, &mut details);
         self.redact(&caller.tenant, &mut principal);
-        // In the order of their names, which makes a canonical text of canonical texts.
+        // In alphabetical order, so that the result is canonical JSON.
         let members = [
             ("{\"action\":", Value::from(action)),
             (",\"at\":", self.now().to_rfc3339().into()),
@@ -99,17 +99,17 @@ impl Runs {
         Change::Audit { tenant: caller.tenant.clone(), entry: entry.into() }
     }
 
-    /// Notes what a caller did to something that is not kept with the runs, such as a registry of packs.
+    /// Records an action of a caller that is not stored with the runs, for example on a pack registry.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn note(&self, caller: &Caller, action: &str, details: &Value) -> Result<(), Refusal> {
         let change = self.audited(caller, action, details);
         self.commit(vec![change]).await?;
         Ok(())
     }
 
-    /// Notes that entries were committed, and signs the logs that are due for it.
+    /// Counts committed entries, and signs the logs that are due.
     pub(super) fn audit_committed(&self, tenants: Vec<Tenant>) {
         for tenant in tenants {
             if self.inner.unsigned.count(&tenant) {
@@ -122,7 +122,7 @@ impl Runs {
         }
     }
 
-    /// Signs from time to time what was not signed, for ever. Ends when the host is drained.
+    /// Signs unsigned entries periodically, until the host is drained.
     pub async fn keep_checkpoints(&self) {
         while !self.is_stopping() {
             tokio::select! {
@@ -135,22 +135,22 @@ impl Runs {
         }
     }
 
-    /// Signs the caller's log now, as far as it was not. Says up to which entry.
+    /// Signs the unsigned entries of the caller's log now. Returns the last signed entry.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn sign_audit_log(&self, caller: &Caller) -> Result<Option<u64>, Refusal> {
         self.checkpoint(&caller.tenant, 1).await
     }
 
-    /// Signs the log of a tenant up to its end, where it has at least so many entries that were not signed. Says up to where.
+    /// Signs the log of a tenant if it has at least `least` unsigned entries. Returns the last signed entry.
     async fn checkpoint(&self, tenant: &Tenant, least: u64) -> Result<Option<u64>, Refusal> {
         let Some(end) = self.store().audit_end(tenant).await? else { return Ok(None) };
         let previous = self.store().audit_checkpoint_before(tenant, u64::MAX).await?;
         let previous = previous.and_then(|(_, document)| Checkpoint::read(&document));
         let signed = previous.as_ref().map(Checkpoint::at_sequence);
         if self.anchor(tenant).at_sequence() > signed {
-            // The database has lost a checkpoint. Signing what is left would make it look whole; verifying tells what is missing.
+            // The database has lost a checkpoint. Signing the rest would hide that; verification reports what is missing.
             return Ok(None);
         }
         let mut tree = previous.map(|checkpoint| checkpoint.tree).unwrap_or_default();
@@ -160,7 +160,7 @@ impl Runs {
         while tree.count() <= end {
             let entries = self.store().audit(tenant, tree.count(), end, PAGE).await?;
             if entries.is_empty() {
-                // A hole: what is missing cannot be signed. Verifying tells where.
+                // The log has a gap. Missing entries cannot be signed; verification reports where they are.
                 return Ok(None);
             }
             for entry in &entries {
@@ -178,7 +178,7 @@ impl Runs {
         Ok(Some(end))
     }
 
-    /// The key that checkpoints are verified with, in base64.
+    /// The public key that verifies checkpoints, in base64.
     pub fn audit_public_key(&self) -> String {
         self.inner.options.audit_key.public()
     }

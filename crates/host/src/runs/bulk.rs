@@ -1,19 +1,19 @@
-//! Many runs ended with one request.
+//! Cancels several runs with one request.
 
 use flow::id::RunId;
 use flow::run::RunStatus;
 
 use super::{Caller, Direct, Refusal, Respond, Runs};
 
-/// The most runs of one request: each is a decision and a commit of its own.
+/// The maximum number of runs in one request. Each is a separate decision and commit.
 pub const MAX_BULK: usize = 100;
 
 impl Runs {
-    /// Ends several runs. Each has its own result, in the order of the request, as [`Runs::cancel`] has; one that cannot be ended stops no
-    /// other. Callers give at most [`MAX_BULK`].
+    /// Cancels several runs. Each has its own result, as from [`Runs::cancel`], in the order of the request. A failure does not stop
+    /// the others. Callers pass at most [`MAX_BULK`] runs.
     ///
     /// # Errors
-    /// When the response cannot be recorded for its key.
+    /// If the response cannot be recorded for its idempotency key.
     pub async fn cancel_many<R: Respond<Vec<Result<RunStatus, Refusal>>>>(
         &self,
         caller: &Caller,
@@ -28,7 +28,8 @@ impl Runs {
         for run_id in run_ids {
             results.push(self.cancel(caller, run_id, reason.map(str::to_owned), Direct).await);
         }
-        // Each run was ended in a commit of its own, and ending it again changes nothing: after a crash here the request is repeated.
+        // Each run was cancelled in its own commit, and cancelling it again changes nothing.
+        // So the request can be repeated after a crash here.
         self.commit_response(Vec::new(), &respond, results).await
     }
 }

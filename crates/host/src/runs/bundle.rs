@@ -1,4 +1,4 @@
-//! All that is known of a run, in one document, for whoever has to find out what went wrong.
+//! Debug bundles: a run and its events in one document.
 
 use flow::definition::Masking;
 use flow::id::RunId;
@@ -8,31 +8,31 @@ use serde_json::{Map, Value, json};
 use super::live::unreadable_snapshot;
 use super::{ApiCode, Caller, Refusal, Runs};
 
-/// The largest bundle, in bytes. Whatever goes beyond it is left out, and the bundle says so.
+/// The maximum size of a bundle, in bytes. A bundle says what was omitted to fit.
 pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
-/// What the members besides the run and its events may take.
+/// The reserved size for members other than the run and its events, in bytes.
 const FRAME_BYTES: usize = 4096;
-/// The largest snapshot that is taken whole, so that there is room for events beside it.
+/// The maximum size of a snapshot that is included in full, in bytes. This leaves room for events.
 const MAX_SNAPSHOT_BYTES: usize = 4 << 20;
 /// How much is read from the store at once.
 const PAGE_EVENTS: usize = 1000;
 const PAGE_BYTES: usize = 1 << 20;
 
-/// What of a log goes into a bundle.
+/// Which part of a log goes into a bundle.
 struct Wanted<'a> {
     run_id: &'a RunId,
-    /// What is hidden of the events, as it is from every reader.
+    /// What is hidden in events, as for every reader.
     mask: Option<&'a Mask<'a>>,
     max_events: usize,
-    /// How large the bundle is so far.
+    /// The size of the bundle so far, in bytes.
     size: usize,
 }
 
 impl Runs {
-    /// The bundle of a run: its snapshot without tokens, and its events from the first on.
+    /// The debug bundle of a run: its snapshot without tokens, and its events from the first on.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn debug_bundle(
         &self,
         caller: &Caller,
@@ -80,7 +80,7 @@ impl Runs {
         Ok(bundle)
     }
 
-    /// The events that fit, and why there are no more, where there are.
+    /// The events that fit, and why the rest was omitted, if it was.
     async fn bundled(
         &self,
         caller: &Caller,
@@ -101,7 +101,7 @@ impl Runs {
                     Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
                 })?;
                 self.redact(&caller.tenant, &mut event);
-                // A comma besides.
+                // Plus a comma.
                 wanted.size += event.to_string().len() + 1;
                 if wanted.size > MAX_BUNDLE_BYTES {
                     return Ok((events, Some("events_truncated_to_size_cap")));
@@ -113,7 +113,7 @@ impl Runs {
     }
 }
 
-/// Whether something in it was masked, here or before it was recorded.
+/// Whether something in the value was masked, here or before it was recorded.
 fn is_masked(value: &Value) -> bool {
     let mut open = vec![value];
     while let Some(value) = open.pop() {

@@ -1,4 +1,4 @@
-//! Who asks, and what they may ask for.
+//! The caller of an operation, and its scopes.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! scopes {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)+) => {
-        /// A right that a key may have. None implies another.
+        /// A scope of an API key. No scope implies another.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Scope {
             $($(#[$doc])* #[serde(rename = $text)] $name,)+
         }
 
         impl Scope {
-            /// Every right.
+            /// All scopes.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// The spelling.
+            /// The name of the scope in the protocol.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
@@ -28,47 +28,47 @@ macro_rules! scopes {
 }
 
 scopes! {
-    /// Reading workflows.
+    /// Read workflows.
     ManifestRead => "manifest:read",
-    /// Registering workflows.
+    /// Register workflows.
     ManifestWrite => "manifest:write",
-    /// Creating runs.
+    /// Create runs.
     RunsCreate => "runs:create",
-    /// Reading runs.
+    /// Read runs.
     RunsRead => "runs:read",
-    /// Adding notes to runs.
+    /// Annotate runs.
     RunsAnnotate => "runs:annotate",
-    /// Ending, halting and continuing runs.
+    /// Cancel, pause and resume runs.
     RunsCancel => "runs:cancel",
-    /// Reading artifacts.
+    /// Read artifacts.
     ArtifactsRead => "artifacts:read",
-    /// Subscribing.
+    /// Manage webhook subscriptions.
     WebhooksManage => "webhooks:manage",
-    /// Answering interrupts.
+    /// Reply to interrupts.
     ApprovalsRespond => "approvals:respond",
-    /// Reading guided sessions, and the workflows that guide.
+    /// Read guided sessions and guided workflows.
     SessionsRead => "sessions:read",
-    /// Beginning guided sessions, and going on with them.
+    /// Begin and advance guided sessions.
     SessionsDrive => "sessions:drive",
-    /// Publishing packs, and taking them back.
+    /// Publish and unpublish packs.
     PacksPublish => "packs:publish",
-    /// Withdrawing versions of packs from ranges.
+    /// Yank versions of packs.
     PacksYank => "packs:yank",
-    /// Putting versions back that were withdrawn.
+    /// Restore yanked versions of packs.
     PacksYankRevert => "packs:yank-revert",
-    /// Reading the audit log.
+    /// Read the audit log.
     AuditRead => "audit:read",
-    /// Everything that concerns the host itself.
+    /// Administer the host.
     Admin => "host:admin",
 }
 
 impl Scope {
-    /// What a key may do that was made without naming scopes: everything with the data of its tenant, nothing with the host itself.
+    /// The scopes of a key that was created without naming scopes: everything in its tenant, nothing of the host itself.
     pub fn of_a_tenant() -> Vec<Self> {
         Self::ALL.iter().copied().filter(|scope| *scope != Self::Admin).collect()
     }
 
-    /// The right of that spelling.
+    /// Parses the name of a scope.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|scope| scope.as_str() == text)
     }
@@ -80,21 +80,20 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Who asks.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose data they work with.
+    /// The tenant whose data the caller uses.
     pub tenant: Tenant,
-    /// An opaque name of the key, never the key.
+    /// An opaque id of the key, never the key itself.
     pub principal: Principal,
-    /// What they may do.
     pub scopes: Vec<Scope>,
-    /// Whether the key is for tests.
+    /// Whether the key is a test key.
     pub test: bool,
 }
 
 impl Caller {
-    /// Whether they may.
+    /// Whether the caller has a scope.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }

@@ -1,8 +1,8 @@
-//! Work that takes long, beside the threads that answer requests.
+//! Compute threads for work that takes long, separate from the threads that serve requests.
 //!
-//! To decide on a small run takes microseconds, and is done where the request is. A large one may take a second, within its budget.
-//! It is done on a thread of its own. There are fewer such places than processors, and a tenant has at most half of them: whatever one
-//! tenant runs, the requests of the others are answered.
+//! A decision on a small run takes microseconds and happens on the thread of the request. A decision on a large run may take up to a
+//! second, within its budget, and happens on a compute thread. There are fewer compute permits than processors, and a tenant gets
+//! at most half of them, so the work of one tenant does not block the requests of others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +19,15 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::{ApiCode, Refusal, Runs};
 
-/// How many steps a decision may take, at most, to be made where the request is.
+/// The maximum number of steps of a decision on the thread of the request.
 const INLINE_STEPS: u64 = 8_000_000;
-/// How many bytes of JSON are looked at where the request is.
+/// How many bytes of JSON are processed on the thread of the request.
 pub(super) const INLINE_BYTES: usize = 64 << 10;
 
-/// The places for work that takes long.
+/// The permits for compute threads.
 pub(super) struct ComputePool {
     places: Arc<Semaphore>,
-    /// A place beside them for what somebody waits for who wants a run to end.
+    /// A separate permit for urgent work: cancelling a run.
     urgent: Semaphore,
     of_a_tenant: usize,
     tenants: Mutex<HashMap<Tenant, Arc<Semaphore>>>,
@@ -45,14 +45,14 @@ impl Default for ComputePool {
     }
 }
 
-/// A place for work that takes long, until it is dropped.
+/// A permit for a compute thread, until it is dropped.
 pub(super) struct ComputePermit {
     _own: OwnedSemaphorePermit,
     _shared: OwnedSemaphorePermit,
 }
 
 impl ComputePool {
-    /// The places of a tenant. Those of tenants that have nothing to do are forgotten.
+    /// The permits of a tenant. Entries of idle tenants are removed.
     fn of(&self, tenant: &Tenant) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         tenants.retain(|_, places| Arc::strong_count(places) > 1);
@@ -62,21 +62,21 @@ impl ComputePool {
     }
 }
 
-/// Whether a decision on a run may take long: everything may be looked at once for each node and each part of a condition.
+/// Whether a decision on a run may take long. In the worst case, it evaluates all data for each node and each part of a condition.
 pub(super) fn is_heavy(definition: &Definition, state: &RunState) -> bool {
-    // The first event has the inputs in it.
+    // The first event contains the inputs.
     let inputs = if state.next_sequence == 0 { payload_bytes(&state.genesis.inputs) } else { 0 };
     let bytes = state.bytes.saturating_add(definition.bytes).saturating_add(inputs);
     definition.weight.saturating_mul(bytes) > INLINE_STEPS
 }
 
-/// The same, as far as it can be told before the run is read.
+/// Like [`is_heavy`], from what is known before the run is loaded.
 pub(super) fn may_be_heavy(definition: &Definition, row: &StoredRun) -> bool {
     let read = u64::try_from(row.snapshot.len().saturating_add(row.genesis.len())).unwrap_or(u64::MAX);
     definition.weight.saturating_mul(definition.bytes.saturating_add(read)) > INLINE_STEPS
 }
 
-/// Whether what happened to a run brings much along, to be held to schemas and recorded.
+/// Whether an input has much data to validate and record.
 pub(super) fn is_large_input(input: &Input) -> bool {
     match input {
         Input::Resolve { resume_value, .. } => is_large(resume_value),
@@ -88,7 +88,7 @@ pub(super) fn is_large_input(input: &Input) -> bool {
             reports.iter().any(|report| report.payload().values().any(is_large))
         }
         Input::ChildEnded { variables, .. } | Input::Assign { variables } => variables.values().any(is_large),
-        // What a guided session hands over is bounded by its own log; the others bring nothing along.
+        // The data of a guided session is bounded by its own log. The other inputs have no data.
         Input::GuideStarted { .. }
         | Input::GuideEnded { .. }
         | Input::Begin
@@ -105,12 +105,12 @@ pub(super) fn is_large_input(input: &Input) -> bool {
     }
 }
 
-/// Whether a value has more than [`INLINE_BYTES`], about.
+/// Whether a value has more than approximately [`INLINE_BYTES`].
 pub(super) fn is_large(value: &Value) -> bool {
     are_large([value])
 }
 
-/// Whether values have more than [`INLINE_BYTES`] together, about.
+/// Whether values together have more than approximately [`INLINE_BYTES`].
 pub(super) fn are_large<'v>(values: impl IntoIterator<Item = &'v Value>) -> bool {
     let mut left = INLINE_BYTES;
     let mut rest: Vec<&Value> = values.into_iter().collect();
@@ -136,7 +136,8 @@ pub(super) fn are_large<'v>(values: impl IntoIterator<Item = &'v Value>) -> bool
 }
 
 impl Runs {
-    /// Does work that may take long, once there is a place for it. Work whose caller leaves is brought to its end, and forgotten.
+    /// Runs work on a compute thread, once a permit is available. If the caller stops waiting, the work completes and its result is
+    /// discarded.
     pub(super) async fn beside<T: Send + 'static>(
         &self,
         tenant: &Tenant,
@@ -146,14 +147,14 @@ impl Runs {
         on_a_thread(work).await
     }
 
-    /// A place for work of a tenant.
+    /// Acquires a compute permit for a tenant.
     pub(super) async fn place(&self, tenant: &Tenant) -> Result<ComputePermit, Refusal> {
         let own = self.inner.heavy.of(tenant).acquire_owned().await.map_err(closed)?;
         let shared = Arc::clone(&self.inner.heavy.places).acquire_owned().await.map_err(closed)?;
         Ok(ComputePermit { _own: own, _shared: shared })
     }
 
-    /// Does work that may take long, before all that waits for a place.
+    /// Runs urgent work on a compute thread, ahead of all work that waits for a permit.
     pub(super) async fn beside_at_once<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,6 +1,6 @@
-//! What is counted of runs, for whoever watches the host.
+//! Counters of runs, for monitoring.
 //!
-//! Only what is durable counts. Nothing of a run or a tenant is told apart, so the numbers are few however much happens.
+//! Only durable changes are counted. The counters have no labels for runs or tenants, so their number is constant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,21 +8,21 @@ use flow::event::{Event, EventData};
 use flow::run::RunStatus;
 use flow::state::RunState;
 
-/// The upper bounds of the durations that are told apart, in milliseconds.
+/// The upper bounds of the duration buckets, in milliseconds.
 pub const DURATION_BOUNDS_MS: [u64; 10] =
     [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000];
 
-/// What one decision adds.
+/// What one decision adds to the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     attempts: u32,
     interrupts: u32,
     caps: u32,
-    /// Tokens that went into models, and that came out.
+    /// Tokens of models: input and output.
     tokens: (u64, u64),
-    /// How long the nodes took that completed.
+    /// The durations of completed nodes.
     nodes: Durations,
-    /// How the run ended, and after how many milliseconds, where it did.
+    /// How the run ended and after how many milliseconds, if it ended.
     ended: Option<(RunStatus, u64)>,
 }
 
@@ -50,14 +50,14 @@ impl Tally {
     }
 }
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// How many there were.
+    /// The number of durations.
     pub count: u64,
-    /// How long they took together, in milliseconds.
+    /// Their sum, in milliseconds.
     pub sum_ms: u64,
-    /// How many of them took no longer than each of [`DURATION_BOUNDS_MS`].
+    /// How many of them are at most each of [`DURATION_BOUNDS_MS`].
     pub within: [u64; DURATION_BOUNDS_MS.len()],
 }
 
@@ -71,7 +71,7 @@ impl Durations {
     }
 }
 
-/// [`Durations`] that many add to.
+/// [`Durations`] with atomic counters.
 #[derive(Debug, Default)]
 struct Histogram {
     count: AtomicU64,
@@ -98,11 +98,10 @@ impl Histogram {
     }
 }
 
-/// The numbers.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     created: AtomicU64,
-    /// Those that were found under way at the start.
+    /// Runs that were active at the start.
     recovered: AtomicU64,
     completed: AtomicU64,
     failed: AtomicU64,
@@ -118,12 +117,12 @@ pub(super) struct Counters {
     activities: Histogram,
 }
 
-/// The numbers at a moment, since the start of the process.
+/// The values of the counters since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Runs that were created, forks and children included.
+    /// Runs that were created, including forks and children.
     pub created: u64,
-    /// Runs that are under way.
+    /// Runs that are active.
     pub active: u64,
     /// Runs that completed.
     pub completed: u64,
@@ -133,25 +132,25 @@ pub struct Counts {
     pub cancelled: u64,
     /// Attempts of nodes.
     pub attempts: u64,
-    /// Questions that were asked.
+    /// Interrupts that were raised.
     pub interrupts: u64,
-    /// Limits that were reached.
+    /// Limits that were exceeded.
     pub caps: u64,
-    /// Decisions that were made again because somebody else was quicker.
+    /// Decisions that were repeated after a conflict with another writer.
     pub conflicts: u64,
-    /// Tokens that went into models, as their providers count them.
+    /// Input tokens of models, as reported by their providers.
     pub tokens_in: u64,
-    /// Tokens that came out of them.
+    /// Output tokens of models.
     pub tokens_out: u64,
-    /// How long the runs took that ended.
+    /// The durations of ended runs.
     pub runs: Durations,
-    /// How long the nodes took that completed.
+    /// The durations of completed nodes.
     pub nodes: Durations,
-    /// How long the effects took that were made.
+    /// The durations of performed effects.
     pub activities: Durations,
 }
 
-/// Adds without asking others: the numbers need not agree with each other at every moment.
+/// Adds without synchronization: the counters may briefly be inconsistent with each other.
 fn add(counter: &AtomicU64, number: u64) {
     if number > 0 {
         counter.fetch_add(number, Ordering::Relaxed);
@@ -171,7 +170,7 @@ impl Counters {
         add(&self.conflicts, 1);
     }
 
-    /// An effect was made, in so many milliseconds.
+    /// Counts an effect that took this number of milliseconds.
     pub(super) fn activity(&self, took: u64) {
         let mut one = Durations::default();
         one.add(took);

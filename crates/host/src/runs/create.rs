@@ -1,4 +1,4 @@
-//! How a run begins.
+//! Creates runs.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, no_entropy};
 use crate::executors::Executors;
 use crate::executors::models::Models;
 
-/// How a run is created besides its body.
+/// Options of a creation that are not part of its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creation {
-    /// Whether it is refused while another run of its scope is under way.
+    /// Whether to refuse the run while another run of its scope is active.
     pub exclusive: bool,
-    /// The version of the engine that it has to run under.
+    /// The engine version that the run must use.
     pub forced_engine_version: Option<u64>,
-    /// Where the caller stands in a trace. Kept only where this host traces.
+    /// The trace context of the caller. Kept only if this host traces.
     pub trace: Option<TraceParent>,
 }
 
-/// The versions of the engine that a run can be made to run under. All of them are this one: there has been no other yet.
+/// The engine versions that a caller can force. So far there is only one.
 pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u64> = 1..=1;
 
-/// A run that a caller asks for.
+/// A run that a caller requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
     pub workflow_id: WorkflowId,
@@ -42,13 +42,13 @@ pub struct NewRun {
     pub configurable: Map<String, Value>,
     pub tags: Vec<String>,
     pub metadata: Map<String, Value>,
-    /// At most one run of a scope is under way where [`Creation::exclusive`] says so.
+    /// At most one run of a scope is active if [`Creation::exclusive`] is set.
     pub scope_id: Option<String>,
     pub callback_url: Option<String>,
 }
 
 impl NewRun {
-    /// A run of a workflow, with nothing else said about it.
+    /// A run of a workflow, with defaults for everything else.
     pub fn of(workflow_id: WorkflowId) -> Self {
         Self {
             workflow_id,
@@ -61,7 +61,7 @@ impl NewRun {
         }
     }
 
-    /// Whether there is so much to check that it would hold up other requests.
+    /// Whether validation would take so long that it delays other requests.
     fn is_large(&self) -> bool {
         are_large(self.inputs.values().chain(self.configurable.values()).chain(self.metadata.values()))
     }
@@ -82,7 +82,7 @@ impl NewRun {
     }
 }
 
-/// A run that exists, as far as it went at once: without time, an effect or a person.
+/// A created run, advanced until it needs time, an effect or a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedRun {
     pub run_id: RunId,
@@ -90,10 +90,10 @@ pub struct CreatedRun {
 }
 
 impl Runs {
-    /// Creates a run, and takes it as far as it goes without time, an effect or a person.
+    /// Creates a run, and advances it until it needs time, an effect or a person.
     ///
     /// # Errors
-    /// When the workflow does not take this, or the host cannot take it now.
+    /// If the workflow does not accept this input, or the host cannot create the run now.
     pub async fn create<R: Respond<CreatedRun>>(
         &self,
         caller: &Caller,
@@ -118,7 +118,7 @@ impl Runs {
         }
     }
 
-    /// [`Runs::genesis`], beside the requests where there is much to hold to schemas.
+    /// [`Runs::genesis`], on a compute thread if there is much to validate.
     async fn genesis_beside(
         &self,
         caller: &Caller,
@@ -175,7 +175,7 @@ impl Runs {
         Ok((definition, genesis))
     }
 
-    /// Whether a run may be answered by a provider that pretends: where tests are served, for keys of tests.
+    /// Checks that a run may use the mock provider: only if this host serves tests, and with a test key.
     fn check_mock_provider(&self, caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
         let Some(mock) = mock else { return Ok(()) };
         let served = self.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
@@ -225,7 +225,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Begins a run whose facts are known, in one commit with further changes and the response.
+    /// Begins a run from its genesis, in one commit with further changes and the response.
     pub(super) async fn begin<T, R: Respond<T>>(
         &self,
         definition: &Arc<Definition>,
@@ -251,13 +251,13 @@ impl Runs {
 /// Why a run did not begin.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BeginError {
-    /// The engine refused it. Asking again would be refused again.
+    /// The engine refused the run. A retry would be refused again.
     #[error("the run was refused")]
     Refused(#[source] flow::engine::Refusal),
-    /// The host could not decide now, or cannot read what it has to.
+    /// The host could not decide, or could not read what it needs.
     #[error(transparent)]
     Host(#[from] Refusal),
-    /// What was decided could not be recorded.
+    /// The decision could not be committed.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
@@ -272,7 +272,7 @@ impl From<BeginError> for Refusal {
     }
 }
 
-/// The change that records what a run is created with.
+/// The change that records the genesis of a run.
 pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
     let record = serde_json::to_vec(genesis).expect("names are texts, so nothing can be refused");
     Change::CreateRun {
@@ -282,7 +282,7 @@ pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
         genesis: record.into(),
         scope_id: genesis.scope_id.clone(),
         exclusive,
-        // A fork of a child is no child: nobody waits for it.
+        // A fork of a child is not a child: its parent does not wait for it.
         parent_run_id: genesis
             .parent
             .as_ref()
@@ -301,11 +301,11 @@ pub(super) fn told(problems: &[OptionProblem]) -> Vec<Value> {
         .collect()
 }
 
-/// An id of a run: 48 bits of time, so that later ones sort later, 12 bits of its shard, and 68 bits that nobody can guess. A run that is
-/// created under an idempotency key has the shard of that key, so that it stands beside the recorded reply; any other has a random one.
+/// A run id: 48 bits of time, so that later ids sort later, 12 bits of the shard, and 68 random bits. A run that is created with
+/// an idempotency key is in the shard of that key, next to the recorded reply. Any other run is in a random shard.
 ///
 /// # Errors
-/// When the system has no entropy to give.
+/// If the system provides no entropy.
 pub fn new_run_id(
     now_ms: u64,
     shard: Option<Shard>,
@@ -325,7 +325,7 @@ mod tests {
 
     use super::*;
 
-    /// A decision that is refused was reported as a failure of the store, which background work retries forever.
+    /// Regression: a refused decision was reported as a failure of the store, which background work retries forever.
     #[test]
     fn a_refused_decision_is_permanent_and_a_failed_store_is_not() {
         let refused = [

@@ -1,4 +1,4 @@
-//! Workflows: registered, checked, remembered.
+//! Workflow definitions: registers, validates and caches them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,53 +17,52 @@ use super::read::MAX_LISTED;
 use super::{ApiCode, Caller, Refusal, Respond, Runs};
 use crate::executors::installed::CREDENTIAL_UNAVAILABLE;
 
-/// How many checked definitions are kept in memory.
+/// How many validated definitions are cached.
 const REMEMBERED: usize = 1000;
 
-/// A workflow that is registered.
+/// A registered workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisteredWorkflow {
     pub workflow_id: WorkflowId,
     pub digest: Digest,
-    /// Whether it was not registered like this before.
+    /// Whether this registration changed anything.
     pub is_new: bool,
 }
 
-/// Definitions that were checked before.
+/// The cached definitions.
 #[derive(Default)]
 pub(super) struct Definitions {
     checked: Mutex<HashMap<Digest, Arc<Definition>>>,
     newest: Mutex<Newest>,
-    /// What workflows are to clients of MCP.
+    /// What workflows expose to MCP clients.
     pub(super) exposures: Exposures,
 }
 
-/// The newest definition of each workflow. This process is the only one that registers definitions, so the cache is complete for
-/// the entries that it has.
+/// The newest definition of each workflow. Only this process registers definitions, so cached entries are never outdated.
 #[derive(Default)]
 struct Newest {
     by_tenant: HashMap<Tenant, HashMap<WorkflowId, Arc<Definition>>>,
-    /// Changes with every registration: a definition that was read before a registration is not cached after it.
+    /// Changes with every registration, so that a definition that was read before a registration is not cached after it.
     version: u64,
 }
 
-/// The limits of the document of a workflow.
+/// The JSON limits of a workflow document.
 pub(super) fn limits() -> json::Limits {
     json::Limits { max_bytes: 8 << 20, ..json::Limits::default() }
 }
 
 impl Runs {
-    /// Registers a workflow. The same document again is no change; another of the same id takes its place, and leaves the runs of
-    /// the old one alone.
+    /// Registers a workflow. Registering the same document again changes nothing. Another document with the same id replaces the
+    /// workflow; runs stay pinned to the old one.
     ///
     /// # Errors
-    /// When the document is no workflow that this host can run.
+    /// If the document is not a workflow that this host can run.
     pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
         let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
         let known = self.store().definition(&caller.tenant, &definition.id).await?;
-        // Files are loaded at every start, and have seldom changed: nothing is written for those that have not.
+        // Files are loaded at every start and rarely change. Nothing is written for unchanged ones.
         if known.is_none_or(|(digest, _)| digest != definition.digest) {
             let change = Change::PutDefinition {
                 tenant: caller.tenant.clone(),
@@ -81,10 +80,10 @@ impl Runs {
         Ok(definition)
     }
 
-    /// Registers a workflow for a caller: answered once for a key, and with an entry in the audit log.
+    /// Registers a workflow for a caller: idempotent for a key, and with an audit entry.
     ///
     /// # Errors
-    /// As for [`Runs::register`].
+    /// Like [`Runs::register`].
     pub async fn register_for<R: Respond<RegisteredWorkflow>>(
         &self,
         caller: &Caller,
@@ -124,7 +123,7 @@ impl Runs {
             false => self.commit_definition(&caller.tenant, &definition, changes).await,
         };
         self.forget_newest(&caller.tenant, &definition.id);
-        // Also after a failure: the commit may have taken effect, and looking at the triggers once more is harmless.
+        // Also after a failure: the commit may have taken effect, and checking the triggers once more is harmless.
         self.tell_registered(&caller.tenant, &definition.id);
         match committed {
             Ok(()) => {
@@ -135,7 +134,7 @@ impl Runs {
         }
     }
 
-    /// [`Runs::checked`], beside the requests where the document is large.
+    /// [`Runs::checked`], on a compute thread if the document is large.
     async fn checked_beside(&self, caller: &Caller, document: &Value) -> Result<Definition, Refusal> {
         if !is_large(document) {
             return self.checked(document);
@@ -144,7 +143,7 @@ impl Runs {
         self.beside(&caller.tenant, move || runs.checked(&document)).await?
     }
 
-    /// A workflow that this host can run.
+    /// Validates a workflow against what this host can run.
     fn checked(&self, document: &Value) -> Result<Definition, Refusal> {
         let limit = self.limits().max_pattern_bytes;
         let definition = Definition::check_within(document, &self.capabilities(), limit);
@@ -158,7 +157,7 @@ impl Runs {
     pub(super) fn remember(&self, definition: &Arc<Definition>) {
         let mut checked = self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if checked.len() >= REMEMBERED {
-            // Which ones go does not matter: they are read again when they are needed.
+            // Evicted definitions are read again when they are needed.
             checked.clear();
         }
         checked.insert(definition.digest, Arc::clone(definition));
@@ -181,7 +180,7 @@ impl Runs {
             let cause = format!("{} at byte {} of definition {digest}", error.code(), error.position.offset);
             Refusal::damaged("the workflow cannot be read").because(Cause::new(cause))
         })?;
-        // It was checked when it was registered. What the host serves now is for the runs of it to find out.
+        // The definition was validated at its registration. If this host no longer serves a feature, the run fails there.
         let definition = Definition::load(&document, self.limits().max_pattern_bytes)
             .map_err(|problems| refusal(&problems))?;
         if let Some(limit) = definition.patterns.over {
@@ -198,7 +197,7 @@ impl Runs {
         Ok(definition)
     }
 
-    /// The newest workflow of that id which the tenant has.
+    /// The newest definition of a tenant's workflow.
     pub(super) async fn definition(
         &self,
         tenant: &Tenant,
@@ -230,7 +229,7 @@ impl Runs {
         self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets which definition is the newest: there may be another one now.
+    /// Drops the cached newest definition of a workflow.
     fn forget_newest(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
         self.inner.definitions.exposures.outdate(tenant);
         let mut newest = self.newest();
@@ -240,7 +239,7 @@ impl Runs {
         }
     }
 
-    /// The workflow that a run is pinned to.
+    /// The definition that a run is pinned to.
     pub(super) async fn definition_by_digest(
         &self,
         digest: Digest,
@@ -257,16 +256,16 @@ impl Runs {
     /// The document of a workflow, as it was registered.
     ///
     /// # Errors
-    /// When the tenant has none of that id.
+    /// If the tenant has no workflow with that id.
     pub async fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
         let found = self.store().definition(&caller.tenant, workflow_id).await?;
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
 
-    /// The workflows of a tenant: ids and digests, all of them.
+    /// All workflows of a tenant: ids and digests.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn workflows(&self, caller: &Caller) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
         let mut workflows: Vec<(WorkflowId, Digest)> = Vec::new();
         loop {
@@ -280,10 +279,10 @@ impl Runs {
         }
     }
 
-    /// Some workflows of a tenant, in the order of their ids, after the given one: at most [`MAX_LISTED`].
+    /// A page of the workflows of a tenant, ordered by id, after the given one: at most [`MAX_LISTED`].
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn workflow_page(
         &self,
         caller: &Caller,
@@ -294,13 +293,13 @@ impl Runs {
     }
 }
 
-/// There is no such workflow. What was asked for is not repeated: it might be a secret that was pasted into the wrong place.
+/// The refusal for an unknown workflow. It does not repeat the requested id, which might be a secret pasted by mistake.
 pub(super) fn no_workflow() -> Refusal {
     let message = "there is no workflow of this id; list workflows with GET /v1/workflows";
     Refusal::new(ApiCode::WorkflowNotFound, message)
 }
 
-/// The pack behind a type is told before anything else: nobody who writes workflows can do anything about it.
+/// Problems of the pack of a type are reported first, because the author of a workflow cannot fix them.
 fn refused_by_pack(problems: &[Problem]) -> Option<Refusal> {
     let (problem, why) = problems.iter().find_map(|problem| Some((problem, problem.refused.as_ref()?)))?;
     let code = match why.code.as_str() {
@@ -328,11 +327,11 @@ fn refusal(problems: &[Problem]) -> Refusal {
     let gated = problems.iter().find(|problem| problem.required_capability.is_some());
     let first = gated.or(problems.first());
     let message = first.map_or_else(String::new, ToString::to_string);
-    // A type behind a gate has a code of its own; a field behind one is a field that is wrong.
+    // A gated type has its own code. A gated field is an invalid field.
     let is_type = gated.is_some_and(|problem| problem.path.ends_with("/typeId"));
     let of_mount = |capability: &str| capability.starts_with("mcp.serverMount.");
     let code = match gated.and_then(|problem| problem.required_capability).filter(|_| is_type) {
-        // To the protocol these types are of a pack that depends on the mount.
+        // For the protocol, these types belong to a pack that depends on the mount.
         Some(capability) if of_mount(capability) => ApiCode::PackPeerDependencyMissing,
         Some(_) => ApiCode::CapabilityRequired,
         None => ApiCode::ValidationError,

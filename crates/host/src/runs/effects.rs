@@ -1,17 +1,18 @@
-//! What runs ask for: children, effects, calls.
+//! Performs the effects of runs: children, activities and guided nodes.
 //!
 //! # Order
-//! * Effects are made after the commit of the decision that asked for them.
-//! * The calls of one decision are made side by side, each in a task of its own: a slow model keeps nothing else of its run waiting.
-//!   There are bounds for one run and for the host; see `places.rs`. What they come to is appended in the order in which they
-//!   end. Everything that is identified follows from the content of the run and not from that order: the identity of a call, the id of
-//!   a child, the number of an attempt.
-//! * Starting children, ending them, ending the wait for a session and telling the parent are the host's own work. It is done in the
-//!   order of the decision, and waits for no call.
-//! * A call has a place at work before it is claimed, and is claimed before it is made. So a claim without a record is a call that
-//!   may have been made, and never one that waited for its turn. Its record and the events that follow from it are one commit.
-//! * A call that waits for its turn is not made when its run has ended meanwhile, nor once the host is being stopped: the next
-//!   recovery asks for it again.
+//! * Effects are performed after the commit of the decision that requested them.
+//! * The calls of one decision run concurrently, each in its own task, so that a slow model does not delay the rest of its run.
+//!   The concurrency is limited for each run and for the host; see `work_limits.rs`. Results are appended in the order in which
+//!   the calls end. Identities do not depend on that order: the identity of a call, the id of a child and the number of an
+//!   attempt follow from the content of the run.
+//! * Starting and cancelling children, ending the wait for a session and notifying the parent happen in the order of the
+//!   decision, and do not wait for calls.
+//! * A call gets a work permit before it is claimed, and is claimed before it is made. So a claim without a record means that the
+//!   call may have been made; it never means that the call waited for a permit. The record of a call and the events that follow
+//!   from it are one commit.
+//! * A call that waits for a permit is not made if its run ends meanwhile or the host shuts down. In the second case, the next
+//!   recovery requests it again.
 
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
@@ -34,8 +35,8 @@ use crate::executors::ledger::{Claim, Entry, Ledger, Unwritable, Wanted};
 use crate::executors::{Asked, Performed, not_served, recorded};
 
 impl Runs {
-    /// Makes the effects of a decision, and tells the parent of a run that it ended. Comes back when its own part is done; calls
-    /// may still be under way.
+    /// Performs the effects of a decision, and notifies the parent of a run that ended. Returns when the host's own part is done;
+    /// calls may still be in progress.
     pub(super) async fn make(&self, outcome: Outcome) {
         let (run_id, tenant) = (&outcome.run_id, &outcome.tenant);
         let (calls, own): (Vec<_>, Vec<_>) =
@@ -58,7 +59,7 @@ impl Runs {
                 Effect::EndGuide { node_id, session_id } => {
                     self.end_guide(run_id, tenant, &node_id, &session_id).await;
                 }
-                // In the commit already.
+                // Already part of the commit.
                 Effect::InterruptRaised { .. }
                 | Effect::InterruptClosed { .. }
                 | Effect::SetTimer { .. }
@@ -71,14 +72,14 @@ impl Runs {
         }
     }
 
-    /// Gives a run an input that no caller waits for.
+    /// Gives a run an input for which no caller waits.
     pub(super) async fn give(&self, run_id: &RunId, input: Input) {
         let act = || async { self.advance_boxed(run_id, input.clone(), Vec::new()).await };
         self.insist(run_id, act).await;
     }
 
-    /// Retries with backoff until success or a permanent refusal: the input came too late, or the run is gone. As long as the store
-    /// fails, it is retried, because nobody else does it. What a stop leaves undone is done by the next recovery.
+    /// Retries with backoff until success or a permanent refusal: the input came too late, or the run was deleted. While the store
+    /// fails, this is the only retry. What a shutdown leaves undone is done by the next recovery.
     pub(super) async fn insist<F: Future<Output = Result<(), Refusal>>>(
         &self,
         run_id: &RunId,
@@ -104,7 +105,7 @@ impl Runs {
         }
     }
 
-    /// [`Runs::advance`] behind a pointer: what an input leads to may lead to another input.
+    /// [`Runs::advance`], boxed, because the effects of an input can advance another run recursively.
     fn advance_boxed<'a>(
         &'a self,
         run_id: &'a RunId,
@@ -114,7 +115,7 @@ impl Runs {
         Box::pin(async move { self.advance(run_id, input, changes, &Direct, |_| ()).await })
     }
 
-    /// Starts a child, once: its id is derived, so a second start finds the first.
+    /// Starts a child. This is idempotent: the id of the child is derived, so a second start finds the first.
     async fn start_child(
         &self,
         parent_id: &RunId,
@@ -123,7 +124,7 @@ impl Runs {
     ) -> Result<(), Refusal> {
         if self.is_newborn(&child.run_id, parent_id) {
             let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
-            // One that the store could not take is begun again.
+            // After a failure of the store, the child is begun again.
             if begun.as_ref().err().is_none_or(|refusal| !refusal.is_host_failure()) {
                 self.has_begun(&child.run_id, parent_id);
             }
@@ -163,8 +164,8 @@ impl Runs {
         }
     }
 
-    /// Ends a child that was just started, where nobody wants it any more: while it was being started, the others may have been joined
-    /// without it, or the parent ended.
+    /// Cancels a child that was just started, if it is no longer needed: during its start, the join may have completed without it, or
+    /// the parent may have ended.
     async fn end_if_unwanted(&self, parent_id: &RunId, child_id: &RunId) -> Result<(), Refusal> {
         if self.gave_up(parent_id, child_id).await {
             self.give(child_id, parent_cancelled(parent_id)).await;
@@ -172,7 +173,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Whether a run says that a child of it is to end.
+    /// Whether the parent decided that a child must end.
     pub(super) async fn gave_up(&self, parent_id: &RunId, child_id: &RunId) -> bool {
         if let Some(live) = self.inner.live.get(parent_id) {
             let cell = live.cell.lock().await;
@@ -183,7 +184,7 @@ impl Runs {
         self.load(parent_id).await.is_ok_and(|loaded| loaded.state.gave_up(child_id))
     }
 
-    /// Ends a child, where it is one: a fork shares the children that its source had started, and leaves them alone.
+    /// Cancels a child of this run. A fork shares the children that its source started, and does not cancel them.
     async fn cancel_child(&self, parent_id: &RunId, run_id: &RunId) {
         if !self.is_child(parent_id, run_id).await {
             return;
@@ -197,8 +198,8 @@ impl Runs {
         genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == *parent_id))
     }
 
-    /// Tells a run how a child ended that was there already. One that is still under way tells its parent itself, and is
-    /// watched for a fork of the parent.
+    /// Notifies a run of the end of a child that already existed. A child in progress notifies its own parent when it ends. For a
+    /// fork of the parent, the child is watched here.
     async fn await_child(&self, parent_id: &RunId, run_id: &RunId) -> Result<(), Refusal> {
         let loaded = self.load(run_id).await?;
         if loaded.state.status.is_terminal() {
@@ -211,7 +212,7 @@ impl Runs {
                 self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence).await?;
             let (runs, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
             tokio::spawn(async move {
-                // What happened between the look and the subscription is in the store.
+                // Events between the load and the subscription are in the store.
                 while matches!(following.stored().await, Ok(Some(_))) {}
                 loop {
                     tokio::select! {
@@ -237,11 +238,11 @@ impl Runs {
         self.give(&parent.run_id, ended(child)).await;
     }
 
-    /// Makes an effect under its identity: claimed, made, recorded, and only then told to the node.
+    /// Performs an effect under its identity: claims it, performs it, records the result, and only then gives the result to the node.
     async fn perform(&self, run_id: &RunId, tenant: &Tenant, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
         let _turn = self.inner.one_by_one.turn(id).await;
-        // Held until the outcome is recorded: a host that stops waits for that.
+        // Held until the outcome is recorded, because shutdown waits for that.
         let _place = match &activity.request {
             ActivityRequest::Call(_) => match self.place_at_work(run_id).await {
                 Some(place) => Some(place),
@@ -264,13 +265,13 @@ impl Runs {
                 match self.store().effect(id).await? {
                     Some(ClaimedEffect::Finished(recorded)) => {
                         let mut performed = recorded::read(&recorded);
-                        // Another attempt meets the failure of the first, and what happened then was told then.
+                        // A further attempt finds the failure of the first. The reports of the first attempt were delivered then.
                         if performed.outcome.is_err() && is_another_attempt(activity) {
                             performed.told.clear();
                         }
                         (performed, false)
                     }
-                    // Claimed, and the host ended before it was recorded, or the claim was deleted meanwhile.
+                    // Claimed, but the host ended before the result was recorded, or the claim was deleted meanwhile.
                     Some(ClaimedEffect::Unfinished) | None => {
                         (self.carry_out(tenant, activity, true, kept.as_ref(), &telling).await, true)
                     }
@@ -285,7 +286,7 @@ impl Runs {
         });
         let told = match telling.rest_of(performed.told).await {
             Ok(told) => told,
-            // What was done is recorded before it is told again: nobody does it a second time because the log could not be read.
+            // Record the result before the reports are retried, so that an unreadable log does not repeat the effect.
             Err(refusal) => {
                 self.commit(record.into_iter().collect()).await?;
                 return Err(refusal);
@@ -297,12 +298,12 @@ impl Runs {
             reports: told,
             outcome: performed.outcome,
         };
-        // In one commit with the events that follow from it.
+        // One commit with the events that follow from the result.
         self.advance_boxed(run_id, input, record.into_iter().collect()).await
     }
 
-    /// A place at work for a call of a run. Nothing where the call is not to be made: its run ended while it waited, or the host is
-    /// being stopped.
+    /// Acquires a work permit for a call of a run. `None` if the call must not be made, because its run ended meanwhile or the host
+    /// shuts down.
     async fn place_at_work(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
         let place = tokio::select! {
             biased;
@@ -315,7 +316,7 @@ impl Runs {
         }
     }
 
-    /// What was kept of the work that an effect goes on with.
+    /// The recorded result of the effect that this one resumes.
     async fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
         let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
         let Some(resumption) = &call.resumption else { return Ok(None) };
@@ -381,14 +382,14 @@ fn effect_span(run_id: &RunId, activity: &Activity) -> Span {
     )
 }
 
-/// The parts of the work of a run, in the store of runs.
+/// The ledger of the work of a run, in the store of runs.
 struct Book<'a> {
     runs: &'a Runs,
     run_id: &'a RunId,
 }
 
 impl Book<'_> {
-    /// The work is given up because of the store. The node is only told that; the log has the cause.
+    /// The work is aborted because the store failed. The cause is only logged; the node does not see it.
     fn unwritable(&self, error: &(dyn std::error::Error + 'static)) -> Unwritable {
         tracing::warn!(
             run.id = self.run_id.as_str(),
@@ -402,7 +403,7 @@ impl Book<'_> {
 impl Ledger for Book<'_> {
     fn is_wanted(&self) -> Wanted<'_> {
         Box::pin(async move {
-            // A store that cannot be read now says nothing about the run.
+            // If the store cannot be read, the run is assumed to continue.
             let row = self.runs.store().run(None, self.run_id).await;
             row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
         })
@@ -453,7 +454,7 @@ impl Ledger for Book<'_> {
     }
 }
 
-/// What ends a run on behalf of its parent.
+/// The input that cancels a run on behalf of its parent.
 pub(super) fn parent_cancelled(parent_id: &RunId) -> Input {
     Input::Cancel {
         reason: Some("parent-cancelled".to_owned()),
@@ -462,7 +463,7 @@ pub(super) fn parent_cancelled(parent_id: &RunId) -> Input {
     }
 }
 
-/// What the parent of a run is told at its end.
+/// The input that reports the end of a run to its parent.
 fn ended(child: &RunState) -> Input {
     let completed = child.status == RunStatus::Completed;
     Input::ChildEnded {

@@ -1,8 +1,8 @@
-//! What the engine asks while it decides: about the workflows of the tenant, and about the agents of the host.
+//! What the engine queries during a decision: the workflows of the tenant and the agents of the host.
 //!
-//! The engine is synchronous, so the answers are read before it decides. Which workflows a node of type sub-workflow names is in
-//! the definition. A dispatch node gets the names of its workers at run time, so they are not known before: the engine decides
-//! on a copy of the state, names that are missing are read, and the decision is made again with them.
+//! The engine is synchronous, so the data is read before it decides. The workflows of sub-workflow nodes are in the definition. A
+//! dispatch node gets the names of its workers at run time, so they are not known in advance. In that case the engine decides on a
+//! copy of the state, the missing workflows are read, and the decision is repeated.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -16,12 +16,12 @@ use super::{Refusal, Runs};
 use crate::executors::Executors;
 use crate::executors::agents::{Agents, NOT_INSTALLED};
 
-/// The answers for one decision.
+/// The data for one decision.
 pub(super) struct EngineContext {
     runs: Runs,
     tenant: Tenant,
     workers: HashMap<WorkflowId, Worker>,
-    /// Whether the engine may ask about workflows that are not in `workers`.
+    /// Whether the engine may query workflows that are not in `workers`.
     is_open: bool,
     missing: Mutex<BTreeSet<WorkflowId>>,
 }
@@ -34,12 +34,12 @@ struct Worker {
 }
 
 impl EngineContext {
-    /// Whether a decision may have to be made again, because the engine may ask about workflows that are not known yet.
+    /// Whether a decision may have to be repeated, because the engine may query workflows that are not read yet.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Reads what the engine asked for and did not get. Returns whether there was anything, so that the decision was made without it.
+    /// Reads the workflows that the engine queried in vain. Returns whether there were any; then the decision must be repeated.
     pub(super) async fn learn(&mut self) -> Result<bool, Refusal> {
         let missing = std::mem::take(self.missing.get_mut().unwrap_or_else(PoisonError::into_inner));
         for workflow_id in &missing {
@@ -91,7 +91,7 @@ impl Runs {
                 Ok(Worker { exists: true, agent_id: definition.agent_id().map(str::to_owned) })
             }
             Ok(None) => Ok(Worker::default()),
-            // A definition that this version cannot use exists all the same: starting it fails with the reason.
+            // A definition that this version cannot use still exists. Starting it fails with the reason.
             Err(_) => {
                 let exists = self.store().definition(tenant, workflow_id).await?.is_some();
                 Ok(Worker { exists, agent_id: None })
@@ -104,7 +104,7 @@ impl Children for EngineContext {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
         match self.workers.get(workflow_id) {
             Some(worker) => worker.exists,
-            // The decision is discarded. With this answer it asks about the other workers too.
+            // This decision is discarded. With this answer, the engine also queries the other workers.
             None => {
                 self.missing(workflow_id);
                 true

@@ -1,7 +1,7 @@
-//! What the workflows of a tenant are to clients of MCP: tools, resources, prompts.
+//! What the workflows of a tenant expose to MCP clients: tools, resources and prompts.
 //!
-//! It is read off the definitions, in the order of their ids, and remembered until a workflow is registered. Of two that want the same
-//! name the first has it, so that which one it is does not depend on when they were registered.
+//! This is derived from the definitions, ordered by id, and cached until a workflow is registered. If two workflows use the same
+//! name, the first one gets it, so the result does not depend on the order of registration.
 
 mod clients;
 
@@ -21,45 +21,45 @@ pub use self::clients::MAX_NAME_BYTES;
 use super::read::MAX_LISTED;
 use super::{Refusal, Runs};
 
-/// How many tenants are remembered.
+/// How many tenants are cached.
 const REMEMBERED_TENANTS: usize = 1000;
-/// Of how many definitions it is remembered that they expose nothing.
+/// How many definitions that expose nothing are cached.
 const REMEMBERED_OTHERS: usize = 100_000;
-/// How many registrations wait for whoever listens slowly. It is told that it missed some, and looks again.
+/// How many registrations are buffered for a slow receiver. A receiver that missed some is notified and reads again.
 const WAITING_CHANGES: usize = 64;
 
-/// What is exposed under one name.
+/// A workflow that is exposed under one name.
 #[derive(Debug)]
 pub struct Exposure {
-    /// The workflow that a run is made of.
+    /// The workflow to run.
     pub workflow: Arc<Definition>,
-    /// What its node says.
+    /// The configuration of the exposing node.
     pub config: Map<String, Value>,
-    /// What checks the arguments, where they are checked.
+    /// Validates the arguments, if there is a schema for them.
     arguments: Option<Arguments>,
-    /// What checks the outputs of a tool that has a schema for them.
+    /// Validates the outputs of a tool, if there is a schema for them.
     outputs: Option<Arguments>,
 }
 
-/// What a tenant exposes.
+/// Everything that a tenant exposes.
 #[derive(Debug, Default)]
 pub struct Exposed {
     pub tools: BTreeMap<String, Exposure>,
-    /// The resources, by address.
+    /// The resources, by URI.
     pub resources: BTreeMap<String, Exposure>,
-    /// The families of resources, by template.
+    /// The resource templates, by template text.
     pub templates: BTreeMap<String, (Template, Exposure)>,
     pub prompts: BTreeMap<String, Exposure>,
-    /// Who asks people what clients want to know.
+    /// The workflow that handles elicitation requests of clients.
     pub elicitation: Option<Exposure>,
-    /// Who answers requests for a model.
+    /// The workflow that handles sampling requests of clients.
     pub sampling: Option<Exposure>,
 }
 
-/// What is remembered of all tenants.
+/// The cache for all tenants.
 pub(super) struct Exposures {
     version: AtomicU64,
-    /// Tells whose workflows were registered.
+    /// Sends the tenant of each registered workflow.
     changed: broadcast::Sender<Tenant>,
     known: Mutex<HashMap<Tenant, (u64, Arc<Exposed>)>>,
     others: Mutex<HashSet<Digest>>,
@@ -77,15 +77,15 @@ impl Default for Exposures {
 }
 
 impl Exposures {
-    /// A workflow of a tenant was registered: what is remembered may be outdated.
+    /// Invalidates the cache of a tenant after the registration of a workflow.
     pub(super) fn outdate(&self, tenant: &Tenant) {
         self.version.fetch_add(1, Ordering::SeqCst);
-        // Nobody has to listen.
+        // A channel without receivers is not an error.
         let _ = self.changed.send(tenant.clone());
     }
 }
 
-/// Whoever wants to know when what a tenant exposes may be another.
+/// Notifies when what a tenant exposes may have changed.
 #[derive(Debug)]
 pub struct Changes {
     tenant: Tenant,
@@ -93,19 +93,19 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Forgets what happened until now: whoever looks afterwards sees all of it.
+    /// Discards the changes so far, because a subsequent read includes them.
     pub fn forget(&mut self) {
         self.changed = self.changed.resubscribe();
     }
 
-    /// Comes back when a workflow of the tenant was registered, or when some registrations were missed; never otherwise.
+    /// Waits until a workflow of the tenant was registered, or registrations were missed.
     pub async fn next(&mut self) {
         loop {
             match self.changed.recv().await {
                 Ok(tenant) if tenant == self.tenant => return,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
-                // The host is gone, and registers nothing more.
+                // The host is gone, so no further registrations happen.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
             }
         }
@@ -113,24 +113,24 @@ impl Changes {
 }
 
 impl Exposure {
-    /// A text of what the node says.
+    /// A string of the node's configuration.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.config.get(name).and_then(Value::as_str)
     }
 
-    /// The schema of the arguments: any object where the author says nothing.
+    /// The schema of the arguments. Without one, any object is accepted.
     pub fn input_schema(&self) -> Value {
         self.config.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"}))
     }
 
-    /// What is wrong with arguments, each with its place. Nothing is there that the sender did not send or the author did not write.
+    /// The violations of the arguments, each with its location. They contain only data from the sender or the author.
     pub fn violations(&self, given: &Value) -> Vec<Value> {
         self.arguments.as_ref().map_or_else(Vec::new, |schema| schema.violations(given))
     }
 }
 
 impl Exposure {
-    /// What is wrong with the outputs of a run, each with its place.
+    /// The violations of the outputs of a run, each with its location.
     pub fn output_violations(&self, given: &Value) -> Vec<Value> {
         self.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(given))
     }
@@ -142,7 +142,7 @@ impl Exposed {
         let named =
             kind.named_by().and_then(|member| config.get(member)).and_then(Value::as_str).map(str::to_owned);
         let schema = config.get("inputSchema").filter(|_| kind == ExposedType::Tool);
-        // A schema that cannot be used was let through by an older version. A tool whose arguments nobody can check is none.
+        // An older version accepted this invalid schema. A tool whose arguments cannot be validated is not exposed.
         let arguments = match schema.map(Arguments::read) {
             None => None,
             Some(Ok(schema)) => Some(schema),
@@ -167,25 +167,25 @@ impl Exposed {
     }
 }
 
-/// Who comes first has the name.
+/// Keeps the first entry for a name.
 fn first<T>(known: &mut BTreeMap<String, T>, name: String, exposed: T) {
     known.entry(name).or_insert(exposed);
 }
 
 impl Runs {
-    /// Tells when what a tenant exposes may be another, from now on.
+    /// Notifies when what a tenant exposes may have changed, from now on.
     pub fn exposed_changes(&self, tenant: &Tenant) -> Changes {
         let changed = self.inner.definitions.exposures.changed.subscribe();
         Changes { tenant: tenant.to_owned(), changed }
     }
 
-    /// What the workflows of a tenant are to clients of MCP.
+    /// What the workflows of a tenant expose to MCP clients.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn exposed(&self, tenant: &Tenant) -> Result<Arc<Exposed>, Refusal> {
         let exposures = &self.inner.definitions.exposures;
-        // Before anything is read: what is registered meanwhile outdates it.
+        // Read the version first, so that a registration in between invalidates the result.
         let version = exposures.version.load(Ordering::SeqCst);
         let known = exposures.known.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned();
         if let Some((of, exposed)) = known
@@ -223,7 +223,7 @@ impl Runs {
         }
     }
 
-    /// A workflow, where it exposes anything. Those that do not are read once.
+    /// A workflow, if it exposes anything. Workflows that expose nothing are read once.
     async fn exposing(
         &self,
         tenant: &Tenant,
@@ -237,7 +237,7 @@ impl Runs {
         let workflow = match self.remembered(digest) {
             Some(workflow) => workflow,
             None => match self.store().definition(tenant, id).await? {
-                // One that an older version let through is not served, and the others are.
+                // A definition that only an older version accepted is skipped.
                 Some((digest, document)) => match self.read_definition(digest, &document) {
                     Ok(workflow) => workflow,
                     Err(_) => return Ok(None),

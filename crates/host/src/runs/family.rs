@@ -1,9 +1,9 @@
-//! Runs that wait because runs below them do.
+//! Runs that wait because their descendants wait.
 //!
-//! A run that changes between waiting for somebody and going on tells its parent, which records it as `node.dispatched` with `childStatus`.
-//! A parent that does nothing but wait for such children waits for what the first of them waits for, and tells its own parent so.
-//! A caller that wants to answer looks through the runs below. The feed of the run itself says when to look again: a run that has come to
-//! rest, or whose interrupt is closed, tells all runs above it.
+//! When a run starts or stops waiting for a person, it notifies its parent, which records that as `node.dispatched` with
+//! `childStatus`. A parent that only waits for such children has the status of the first of them, and notifies its own parent.
+//! A caller who wants to reply searches the descendants. The feed of the run signals when to search again: a run that starts to
+//! wait, or whose interrupt is closed, notifies all its ancestors.
 
 use flow::engine::Input;
 use flow::engine::limits::MAX_CHILD_DEPTH;
@@ -13,7 +13,7 @@ use flow::run::{Genesis, RunStatus};
 use super::live::Loaded;
 use super::{Caller, Refusal, Runs};
 
-/// How many runs are looked through for what one of them waits for. Where there are more, they count as under way.
+/// The maximum number of runs that are searched for interrupts. A larger family counts as running.
 pub const MAX_FAMILY: usize = 256;
 
 /// The state of a run as reported to its parent: what it waits for, or that it continues.
@@ -21,20 +21,20 @@ pub(super) fn for_parent(status: RunStatus) -> RunStatus {
     if status.is_waiting() { status } else { RunStatus::Running }
 }
 
-/// A run that somebody has to answer.
+/// A run that waits for a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub run_id: RunId,
-    /// How it stands. One that asks something while it works besides is running.
+    /// The status of the run. A run that also works on other nodes is running.
     pub status: RunStatus,
 }
 
 impl Runs {
-    /// What a run waits for, where it waits for people alone: itself, or runs below it at any depth, those above first. Nothing where any
-    /// of them works, is halted, or has yet to begin.
+    /// The runs that wait for replies, if nothing but replies can advance the run: itself and its descendants, ancestors first. Empty
+    /// if any of them is working, is paused or has not begun.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn waiting(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Waiting>, Refusal> {
         let (mut waiting, mut next, mut looked) = (Vec::new(), vec![run_id.to_owned()], 0);
         while let Some(run_id) = next.pop() {
@@ -47,20 +47,20 @@ impl Runs {
             if asks {
                 waiting.push(Waiting { run_id, status });
             }
-            // The first of them is looked at first.
+            // Reversed, so that the first child is visited first.
             next.extend(children.into_iter().rev());
         }
         Ok(waiting)
     }
 
-    /// The children that a run waits for, whether it asks something itself, and how it stands; nothing where anything else is under way.
+    /// The children that a run waits for, whether it has pending interrupts, and its status. `None` if any other work is in progress.
     async fn awaited(&self, run_id: &RunId) -> Result<Option<(Vec<RunId>, bool, RunStatus)>, Refusal> {
         let of = |Loaded { definition, state }: &Loaded| {
             let children = state.awaits(definition)?;
             let children = children.into_iter().cloned().collect();
             Some((children, !state.interrupts.is_empty(), state.status))
         };
-        // One that waits for children is in memory as a rule, and its log need not be read.
+        // A run that waits for children is usually in memory, so its log is not read.
         if let Some(live) = self.inner.live.get(run_id) {
             let cell = live.cell.lock().await;
             if let Some(loaded) = &*cell {
@@ -70,7 +70,7 @@ impl Runs {
         Ok(of(&self.load(run_id).await?))
     }
 
-    /// Tells a run how a child of it stands that has not ended.
+    /// Notifies a run of the status of a child that has not ended.
     pub(super) async fn tell_waiting(&self, parent_id: &RunId, run_id: &RunId) {
         let stands = async || {
             let row = self.store().run(None, run_id).await?;
@@ -79,7 +79,7 @@ impl Runs {
         };
         self.insist(parent_id, || async {
             let mut told = None;
-            // It may have moved meanwhile, and somebody else may have told that first: the last word has to be what is true.
+            // The status may change meanwhile, and another task may report it first. Repeat until the last report is current.
             while let Some(status) = stands().await?.filter(|status| told != Some(*status)) {
                 self.give(parent_id, Input::ChildWaits { run_id: run_id.to_owned(), status }).await;
                 told = Some(status);
@@ -89,7 +89,7 @@ impl Runs {
         .await;
     }
 
-    /// Tells those who watch a run, or one above it, that it is worth a look at what is below.
+    /// Notifies the watchers of a run and of its ancestors to look at the descendants again.
     pub(super) async fn wake(&self, run_id: RunId) {
         let mut next = Some(run_id);
         for _ in 0..MAX_CHILD_DEPTH {

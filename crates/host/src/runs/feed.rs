@@ -1,7 +1,7 @@
-//! New events, from the writer to those who watch.
+//! Delivers new events from the writer of a run to its watchers.
 //!
-//! Each live run has a channel that holds the last few appends. A watcher that is behind, slow or new reads the store from the
-//! sequence that it needs next; a slow one costs its own buffer and nothing else.
+//! Each live run has a channel that holds the last few appends. A watcher that is new or lags reads the store from the
+//! sequence that it needs next. A slow watcher uses only its own buffer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{Refusal, Runs};
 
-/// How many appends a watcher may be behind before it reads the store.
+/// How many appends a watcher may lag before it reads the store.
 const BEHIND: usize = 32;
 /// How much a watcher reads from the store at once.
 const PAGE_EVENTS: usize = 1000;
@@ -26,14 +26,14 @@ const PAGE_BYTES: usize = 1 << 20;
 /// The channel of one run.
 pub(super) struct Feed(Sender<FeedMessage>);
 
-/// What watchers are told.
+/// A message to watchers.
 #[derive(Clone)]
 pub(super) enum FeedMessage {
-    /// Something happened to the run.
+    /// Events were appended to the run.
     Append { append: Arc<StoredAppend>, snapshot: Arc<[u8]>, is_last: bool },
     /// A note beside the log: sent to current subscribers and not stored.
     Note(Arc<str>),
-    /// A run below it has come to rest, or one of its interrupts is closed.
+    /// A descendant waits, or one of its interrupts was closed.
     Wake,
 }
 
@@ -45,11 +45,11 @@ impl Default for Feed {
 
 impl Feed {
     pub(super) fn tell(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
-        // Nobody watching is no error.
+        // A channel without watchers is not an error.
         let _ = self.0.send(FeedMessage::Append { append: Arc::new(append), snapshot, is_last });
     }
 
-    /// A place among those who are told.
+    /// Subscribes to new messages.
     pub(super) fn subscribe(&self) -> Receiver<FeedMessage> {
         self.0.subscribe()
     }
@@ -62,22 +62,22 @@ impl Feed {
         let _ = self.0.send(FeedMessage::Note(text.into()));
     }
 
-    /// Tells that it is worth a look at the runs below.
+    /// Notifies watchers to look at the descendants again.
     pub(super) fn tell_stir(&self) {
         let _ = self.0.send(FeedMessage::Wake);
     }
 }
 
-/// Some events of a run, in order.
+/// Consecutive events of a run.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The JSON texts of the events with their sequences.
+    /// The JSON texts of the events, with their sequences.
     pub events: Vec<(u64, Arc<str>)>,
-    /// The snapshot after them, where it is known without asking.
+    /// The snapshot after them, if it is available without a read.
     pub snapshot: Option<Arc<[u8]>>,
-    /// Whether nothing follows.
+    /// Whether the run ended with these events.
     pub is_last: bool,
-    /// A note that somebody made, for those who asked for notes. It has no place in the log.
+    /// A note, for watchers that asked for notes. Notes are not part of the log.
     pub note: Option<Arc<str>>,
 }
 
@@ -88,14 +88,14 @@ pub struct Following {
     next: u64,
     told: Option<Receiver<FeedMessage>>,
     ended: bool,
-    /// Whether the store may have events that were not received. It is kept here, because a caller may stop waiting while they
-    /// are read.
+    /// Whether the store may have events that were not received. This is a field because a caller may stop waiting during the
+    /// read.
     missed: bool,
     /// Whether notes are wanted.
     notes: bool,
-    /// Whether it is to be told when something may be waited for below.
+    /// Whether to return an empty batch when descendants may have new interrupts.
     below: bool,
-    /// The workflow of the run, where it marks something as sensitive: its events are shown without.
+    /// The workflow of the run, if it marks values as sensitive. They are hidden in events.
     hiding: Option<Arc<Definition>>,
 }
 
@@ -103,10 +103,10 @@ impl Runs {
     /// Watches a run of the tenant, from a sequence on.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
         let row = self.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
-        // Subscribed before the store is read for the first time, so that nothing falls in between.
+        // Subscribe before the first read of the store, so that no event in between is missed.
         let told =
             (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.subscribe());
         let hiding = Some(self.pinned(&row).await?).filter(|definition| Mask::of(definition).is_some());
@@ -125,10 +125,10 @@ impl Runs {
 }
 
 impl Following {
-    /// What is there already, as much as fits into one batch; nothing when all of it was given.
+    /// The stored events that follow, as many as fit into one batch. `None` once all were returned.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn stored(&mut self) -> Result<Option<Batch>, Refusal> {
         if self.ended {
             return Ok(None);
@@ -142,10 +142,10 @@ impl Following {
         Ok(Some(Batch { events, snapshot: None, is_last, note: None }))
     }
 
-    /// The next events, as soon as there are some; nothing when none can follow.
+    /// Waits for the next events. `None` when none can follow.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn next(&mut self) -> Result<Option<Batch>, Refusal> {
         loop {
             if self.ended {
@@ -184,10 +184,10 @@ impl Following {
                     self.ended = is_last;
                     return Ok(Some(Batch { events, snapshot: Some(snapshot), is_last, note: None }));
                 }
-                // The store has what was not received.
+                // The store has the events that were not received.
                 Ok(_) | Err(RecvError::Lagged(_)) => self.missed = true,
                 Err(RecvError::Closed) => {
-                    // The run left memory, mostly because it ended. The store has the rest.
+                    // The run left memory, usually because it ended. The store has the rest.
                     let row = self.runs.store().run(None, &self.run_id).await?;
                     let goes_on = row.is_some_and(|row| !row.status.is_terminal());
                     self.told =
@@ -198,21 +198,21 @@ impl Following {
         }
     }
 
-    /// The same with the notes that are made while it watches.
+    /// Also returns notes that are sent while it watches.
     #[must_use]
     pub fn with_notes(mut self) -> Self {
         self.notes = true;
         self
     }
 
-    /// The same with a batch of nothing whenever it is worth a look at the [runs below](Runs::waiting).
+    /// Also returns an empty batch whenever the caller should look at the [descendants](Runs::waiting) again.
     #[must_use]
     pub fn with_below(mut self) -> Self {
         self.below = true;
         self
     }
 
-    /// Events as a reader may see them.
+    /// The events as a reader may see them.
     fn shown(&self, events: impl Iterator<Item = (u64, Arc<str>)>) -> Vec<(u64, Arc<str>)> {
         let mask = self.hiding.as_deref().and_then(Mask::of);
         let shown =
@@ -226,9 +226,9 @@ impl Following {
     }
 }
 
-/// The text of an event as a reader may see it, by whichever way it leaves the host: without what the author marked as sensitive, and
-/// without what looks like a credential. Most events hold neither, and their bytes pass as they are. What cannot be read cannot be
-/// masked, and is not shown.
+/// The text of an event as a reader may see it, whatever the channel: without values that the author marked as sensitive, and
+/// without what looks like a credential. Most events have neither and are returned unchanged. An event that cannot be parsed
+/// cannot be masked, so it is not shown.
 pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> Option<Arc<str>> {
     let text = match mask {
         None => text,
@@ -266,8 +266,8 @@ pub(super) fn lines(append: &StoredAppend, from: u64) -> impl Iterator<Item = (u
     wanted.map(|(sequence, line)| (sequence, Arc::from(line))).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether an event is the last of its run. The type of an event is a member of the text, so looking for it is enough to rule
-/// most events out before they are read.
+/// Whether an event is the last of its run. The type of an event is part of its text, so a substring search rules out most events
+/// before they are parsed.
 fn is_terminal(text: &str) -> bool {
     let terminal = ["\"run.completed\"", "\"run.failed\"", "\"run.cancelled\""];
     terminal.iter().any(|kind| text.contains(kind))

@@ -1,7 +1,7 @@
-//! A run that begins where another was.
+//! Forks: new runs that start from a position in the log of another run.
 //!
-//! A *replay* repeats the source from what was recorded of it and makes no effect. A *branch* takes the beginning of the source
-//! as its own and goes its own way from there. Either way the source is only read.
+//! A *replay* repeats the source from its recorded events and performs no effects. A *branch* copies the first events of the source
+//! and continues independently. In both cases the source is only read.
 
 use std::sync::Arc;
 
@@ -22,24 +22,24 @@ use super::engine_context::EngineContext;
 use super::live::{decode, genesis_in, is_long};
 use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, new_run_id, no_entropy};
 
-/// A fork that a caller asks for.
+/// A fork that a caller requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewFork {
-    /// The first event that is done again.
+    /// The sequence of the first event that is not copied.
     pub from: u64,
     pub way: ForkWay,
 }
 
-/// What a fork does with the events that it did not copy.
+/// What a fork does after the copied events.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForkWay {
-    /// Repeats them from what was recorded, with the options of the source.
+    /// Repeats the recorded events, with the options of the source.
     Replay,
-    /// Goes its own way, with these options in place of those of the source.
+    /// Continues independently, with these options instead of those of the source.
     Branch(Overlay),
 }
 
-/// The options of a branch that are not those of its source.
+/// The options of a branch that differ from its source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
     pub configurable: Option<Map<String, Value>>,
@@ -47,7 +47,7 @@ pub struct Overlay {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// A fork that exists.
+/// A created fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkedRun {
     pub run_id: RunId,
@@ -61,7 +61,7 @@ impl Runs {
     /// Forks a run.
     ///
     /// # Errors
-    /// When there is no such run, the place is not in its log, or the workflow does not take the options.
+    /// If there is no such run, the position is not in its log, or the workflow does not accept the options.
     pub async fn fork<R: Respond<ForkedRun>>(
         &self,
         caller: &Caller,
@@ -77,7 +77,7 @@ impl Runs {
             drop_unset(configurable);
         }
         let row = self.visible(caller, run_id).await?;
-        // The log may grow meanwhile: what was there at the first look is what is forked.
+        // The log may grow meanwhile. The fork uses the log as it was at this first read.
         new.fits(&row)?;
         let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard)).await?;
         match self.begin_fork(caller, &definition, genesis, &row, &new, &respond).await {
@@ -87,7 +87,7 @@ impl Runs {
         }
     }
 
-    /// The facts of the new run: those of the source, but for what the overlay says.
+    /// The genesis of the fork: that of the source, with the overlay applied.
     async fn forked(
         &self,
         row: &StoredRun,
@@ -100,7 +100,7 @@ impl Runs {
         let run_id = new_run_id(now.0, shard, &*self.inner.options.entropy).map_err(no_entropy)?;
         let mut genesis = Genesis {
             run_id,
-            // A fork stands in nobody's way, and calls nobody about what was recorded.
+            // A fork does not occupy the scope of its source, and a replay sends no callbacks.
             scope_id: None,
             callback_url: source.callback_url.clone().filter(|_| new.way.mode() == ForkMode::Branch),
             fork: Some(Fork {
@@ -109,7 +109,7 @@ impl Runs {
                 mode: new.way.mode(),
             }),
             created_at: now,
-            // A trace of its own, with a link to that of the source.
+            // A fork has its own trace, with a link to that of the source.
             trace: None,
             ..source
         };
@@ -157,7 +157,7 @@ impl Runs {
         Ok(response)
     }
 
-    /// The events that the fork copies, its state after them, and what it adds. On a compute thread if the log is long.
+    /// The events that the fork copies, its state after them, and the decision. On a compute thread if the log is long.
     async fn decide_fork(
         &self,
         caller: &Caller,
@@ -221,7 +221,7 @@ impl Runs {
     }
 }
 
-/// The events that a fork copies, its state, and what it adds.
+/// The events that a fork copies, its state, and the decision.
 type ForkDecision = (Vec<Event>, RunState, Decision);
 
 /// The log of the source.
@@ -250,7 +250,7 @@ impl ForkWay {
 }
 
 impl NewFork {
-    /// Whether the place is one of the source. A run that goes on can be forked at its end, where nothing is done again.
+    /// Checks that the position is in the log of the source. An active run can also be forked at its end, where nothing is repeated.
     fn fits(&self, row: &StoredRun) -> Result<(), Refusal> {
         let end =
             if row.status.is_terminal() { row.next_sequence.saturating_sub(1) } else { row.next_sequence };
@@ -265,7 +265,7 @@ impl NewFork {
 }
 
 impl Overlay {
-    /// Members of the overlay win over those of the source; a list of tags takes the place of the other.
+    /// Applies the overlay: its members replace those of the source, and its tags replace all tags.
     fn lay_over(
         &self,
         definition: &Definition,

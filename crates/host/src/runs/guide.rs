@@ -1,4 +1,4 @@
-//! Guided nodes: what runs ask of the [path](crate::guided_node), and what they are told.
+//! Guided nodes: starts, watches and ends the [sessions](crate::guided_node) that runs wait for.
 
 use std::time::{Duration, Instant};
 
@@ -19,25 +19,25 @@ use crate::backoff::{Backoff, millis};
 use crate::causes;
 use crate::guided_node::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
 
-/// How long after its commit the end of a wait is carried out by the clock, should the process die before it was.
+/// How long after its commit the timer loop ends a session, if the process that recorded the end died before it did so.
 const END_AGAIN_MS: u64 = 5000;
-/// How many forks of forks are followed to find an artifact.
+/// The maximum number of nested forks that are followed to find an artifact.
 const MAX_FORKS: usize = 16;
 
-/// What the key of a timer begins with that is no timer of a run: the session that is to be marked.
+/// The key prefix of timers that do not belong to a run: they mark a session as ended.
 const END: &str = "session:";
 
-/// The key of the timer by which the end of a wait survives the process.
+/// The key of the timer that ends a session even if the process dies.
 pub(super) fn end_key(node_id: &NodeId, session_id: &str) -> String {
     format!("{END}{session_id}:{node_id}")
 }
 
-/// Session and node of such a key.
+/// The session and the node of such a key.
 pub(super) fn parse_end_key(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix(END)?.split_once(':')
 }
 
-/// The change by which the end of a wait is made durable together with what ended it.
+/// The change that makes the end of a session durable, in the same commit as its cause.
 pub(super) fn end_later(run_id: &RunId, node_id: &NodeId, session_id: &str, now: Timestamp) -> Change {
     Change::SetTimer {
         run_id: run_id.to_owned(),
@@ -46,12 +46,12 @@ pub(super) fn end_later(run_id: &RunId, node_id: &NodeId, session_id: &str, now:
     }
 }
 
-/// The store failed: the work is done later.
+/// The store failed; retry later.
 fn later(error: impl std::error::Error + Send + Sync + 'static) -> Trouble {
     Trouble::Later(Cause::new(error))
 }
 
-/// A session could not be marked as ended. The clock tries again.
+/// Logs that a session could not be marked as ended. The timer loop retries.
 fn unmarked(run_id: &RunId, session_id: &str, cause: &(dyn std::error::Error + 'static)) -> bool {
     let cause = causes(cause);
     tracing::warn!(
@@ -64,7 +64,7 @@ fn unmarked(run_id: &RunId, session_id: &str, cause: &(dyn std::error::Error + '
 }
 
 impl Runs {
-    /// Makes this host one that guides agents. To be called once, before [`Runs::recover`].
+    /// Enables guided nodes on this host. Call once, before [`Runs::recover`].
     pub fn guide_agents(&self, path: GuidedNodes) {
         let _ = self.inner.path.set(path);
     }
@@ -73,7 +73,7 @@ impl Runs {
         self.inner.path.get()
     }
 
-    /// Equips an agent, starts its session, and watches it, in a task of its own: a repository may take minutes to arrive.
+    /// Prepares an agent, starts its session and watches it, in its own task: a repository may take minutes to fetch.
     pub(super) fn guide(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) {
         let (runs, run_id, tenant) = (self.clone(), run_id.to_owned(), tenant.to_owned());
         tokio::spawn(async move { runs.carry_guide(run_id, tenant, guide).await });
@@ -91,7 +91,7 @@ impl Runs {
                 .patiently(&run_id, || async {
                     let job = self.job(&run_id, &tenant, guide.clone()).await?;
                     let path = path.clone();
-                    // A task of its own, so that a panic ends only this attempt.
+                    // In its own task, so that a panic ends only this attempt.
                     tokio::spawn(async move { path.begin(&job).await }).await.map_err(later)?
                 })
                 .await;
@@ -101,14 +101,14 @@ impl Runs {
                     self.tell_end(&run_id, &node_id, &session_id, Err(failure)).await;
                     return;
                 }
-                // The host is being stopped; the next one begins again.
+                // The host shuts down. The next start begins again.
                 None => return,
             }
             let input = Input::GuideStarted { node_id: node_id.clone(), session_id: session_id.clone() };
             self.give(&run_id, input).await;
         }
         path.watch(&tenant, &session_id, Waiter { run_id: run_id.clone(), node_id: node_id.clone() });
-        // Asked after the watch began, so that whoever ends the wait meanwhile is not missed.
+        // Checked after the watch began, so that an end of the wait in between is not missed.
         if !self.wants(&run_id, &node_id, &session_id).await {
             self.end_guide(&run_id, &tenant, &node_id, &session_id).await;
             return;
@@ -118,7 +118,7 @@ impl Runs {
         }
     }
 
-    /// Starts the agent of a session, unless the session belongs to another run: this one may be a fork of it.
+    /// Starts the agent of a session, unless the session belongs to another run, for example the source of this fork.
     async fn attend(&self, path: &GuidedNodes, run_id: &RunId, tenant: &Tenant, guide: Guide) {
         let job = self
             .patiently(run_id, || async {
@@ -126,15 +126,15 @@ impl Runs {
                 Ok(path.is_own(&job).await?.then_some(job))
             })
             .await;
-        // A session that cannot be read is reported by whoever watches it.
+        // If the session cannot be read, the watcher of the session reports it.
         if let Some(Ok(Some(job))) = job {
             path.attend(job);
         }
     }
 
-    /// Whether a run waits for a session, or will when it goes on.
+    /// Whether a run waits for a session, or will wait for it after it resumes.
     async fn wants(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
-        // What cannot be read now is asked again by the next recovery.
+        // If the run cannot be read now, the next recovery checks again.
         let Ok(loaded) = self.load(run_id).await else { return true };
         let state = &loaded.state;
         let Some(node) = state.node_index(node_id) else { return false };
@@ -148,7 +148,7 @@ impl Runs {
         }
     }
 
-    /// What the path has to know of a node.
+    /// The description of a node for the guided session.
     async fn job(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) -> Result<Job, Trouble> {
         let genesis = self.genesis_of(run_id).await.map_err(later)?;
         let mut artifacts = Vec::new();
@@ -167,7 +167,7 @@ impl Runs {
         })
     }
 
-    /// An artifact of a run, or of the run that it was forked from: a fork has the events of its source, not its artifacts.
+    /// An artifact of a run, or of the run that it was forked from: a fork copies the events of its source, not its artifacts.
     async fn artifact_of(
         &self,
         genesis: &Genesis,
@@ -228,7 +228,7 @@ impl Runs {
         self.give(run_id, Input::GuideEnded { node_id, session_id, outcome }).await;
     }
 
-    /// Watches the sessions that runs wait for, whoever advances them, for ever. Ends when the host is drained.
+    /// Watches the sessions that runs wait for, until the host is drained. Sessions can also be advanced by other processes.
     pub async fn keep_sessions(&self) {
         let Some(path) = self.path().cloned() else { return };
         let mut took = Duration::ZERO;
@@ -246,7 +246,7 @@ impl Runs {
         }
     }
 
-    /// Tells every node that waits for a session what became of it, where something has.
+    /// Reports the result of a session to every node that waits for it, if the session has ended.
     async fn look_into(&self, path: &GuidedNodes, tenant: &Tenant, session_id: &str) {
         let looked = {
             let (path, tenant, session_id) = (path.clone(), tenant.to_owned(), session_id.to_owned());
@@ -277,13 +277,13 @@ impl Runs {
         };
         for waiter in path.waiters(session_id) {
             self.tell_end(&waiter.run_id, &waiter.node_id, session_id, outcome.clone()).await;
-            // A run that is paused asks again when it goes on.
+            // A paused run asks again when it resumes.
             path.forget(session_id, &waiter.run_id, &waiter.node_id);
         }
         path.release(tenant, session_id).await;
     }
 
-    /// Marks a session that nobody waits for any more. Says whether that is done; what is not is done by the clock.
+    /// Marks a session that no run waits for any more. Returns whether that succeeded; otherwise the timer loop retries.
     pub(super) async fn end_guide(
         &self,
         run_id: &RunId,
@@ -303,7 +303,7 @@ impl Runs {
                 tokio::spawn(async move { path.end(&tenant, &session_id, &ended).await }).await
             };
             match marked {
-                // One that cannot be read has no next step either.
+                // A session that cannot be read has no next step.
                 Ok(Ok(()) | Err(Trouble::Failed(_))) => {}
                 Ok(Err(Trouble::Later(cause))) => return unmarked(run_id, session_id, &cause),
                 Err(error) => return unmarked(run_id, session_id, &error),
@@ -316,7 +316,7 @@ impl Runs {
         }
     }
 
-    /// The end of a wait that the process which recorded it did not live to carry out.
+    /// Ends a session whose end was recorded by a process that died before it could end it.
     pub(super) async fn end_guide_late(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
         match self.genesis_of(run_id).await {
             Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
@@ -324,7 +324,7 @@ impl Runs {
         }
     }
 
-    /// Adds to an interrupt how an agent connects, for a reader who may answer what runs ask. Nothing of it is kept.
+    /// Adds connection details for an agent to an interrupt, for a reader who may reply to interrupts. They are not stored.
     pub(super) async fn show_connection(
         &self,
         caller: &Caller,
@@ -340,7 +340,7 @@ impl Runs {
         let now = self.now().0;
         let period = Timestamp(now - now % TOKEN_PERIOD_MS);
         let tenant = &state.genesis.tenant;
-        // A session that cannot be read now is shown without: reading the run says so soon enough.
+        // If the session cannot be read now, the details are omitted. Reading the run reports the error.
         if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period).await {
             interrupt["session"] = connection.session;
             if let Some(connect) = connection.connect {
@@ -349,11 +349,11 @@ impl Runs {
         }
     }
 
-    /// How an agent connects to the session that a node waits for: the interrupt as the snapshot shows it, for each of several
-    /// nodes.
+    /// How an agent connects to the session that a node waits for. The result is the interrupt as the snapshot shows it. Use this
+    /// when several nodes wait.
     ///
     /// # Errors
-    /// When the caller may not, or nothing is pending there.
+    /// If the caller is not allowed to, or nothing is pending at the node.
     pub async fn connection(
         &self,
         caller: &Caller,
@@ -375,7 +375,7 @@ impl Runs {
         Ok(interrupt)
     }
 
-    /// What a name for the bytes that a reader got has to hold beside the run's own sequence: how far the session is.
+    /// The part of the entity tag that is about a session: its progress.
     pub(super) async fn connection_tag(
         &self,
         caller: &Caller,

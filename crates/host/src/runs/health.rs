@@ -1,4 +1,4 @@
-//! Whether the store can be relied on.
+//! The health of the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,23 +12,23 @@ use super::{Refusal, Runs};
 /// fails again.
 const REMEMBERED_MS: u64 = 30_000;
 
-/// What was noticed of the store.
+/// What was observed of the store.
 #[derive(Default)]
 pub(super) struct StoreHealth {
-    /// Whether a record was read that is not what was written.
+    /// Whether a damaged record was read.
     damaged: AtomicBool,
-    /// When the last write failed, and why, where none has succeeded since.
+    /// When and why the last write failed. `None` once a write has succeeded.
     failed: Mutex<Option<(Timestamp, Trouble)>>,
 }
 
-/// Why the store cannot be relied on.
+/// Why the store is not healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Something was read that is not what was written.
+    /// A damaged record was read.
     Damaged,
     /// The disk is full.
     Full,
-    /// It cannot be written, for another reason.
+    /// The store cannot be written for another reason.
     Unwritable,
 }
 
@@ -46,12 +46,12 @@ impl Trouble {
 }
 
 impl StoreHealth {
-    /// Notes what came of a commit.
+    /// Observes the result of a commit.
     pub(super) fn committed(&self, result: &Result<(), CommitError>, now: Timestamp) {
         let trouble = match result {
             Err(CommitError::Full(_)) => Some(Trouble::Full),
             Err(CommitError::Store(_) | CommitError::OutcomeUnknown(_)) => Some(Trouble::Unwritable),
-            // The store did its work, also where it refused a change.
+            // The store works, even if it refused a change.
             Ok(()) => None,
             Err(
                 CommitError::Moved { .. }
@@ -79,7 +79,7 @@ impl StoreHealth {
 }
 
 impl Runs {
-    /// Why the store cannot be relied on; nothing where it can, as far as is known.
+    /// Why the store is not healthy. `None` if no problem is known.
     pub fn store_trouble(&self) -> Option<Trouble> {
         if self.store().is_damaged() {
             return Some(Trouble::Damaged);
@@ -87,7 +87,7 @@ impl Runs {
         self.inner.health.trouble(self.now())
     }
 
-    /// Notes that a record was damaged, where that is why a run could not be read.
+    /// Remembers that a record is damaged, if that is why a read failed.
     pub(super) fn noting_damage<T>(&self, read: Result<T, Refusal>) -> Result<T, Refusal> {
         if read.as_ref().is_err_and(Refusal::is_damage) {
             self.inner.health.damaged.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! A request with a key is answered once, and the same again.
+//! Idempotency keys: a request with a key takes effect once, and a repeated request gets the recorded reply.
 //!
-//! Operations return domain types. How a result is written is the business of a protocol, and so is the reply that is kept for a key. But
-//! the reply has to be in the commit of the operation, or a crash between the two would make the operation happen twice. So a
-//! protocol passes the function that writes its reply ([`Written`]), and callers inside the process take the result as it is ([`Direct`]).
+//! Operations return domain types. A protocol decides how a result is encoded, and so the reply that is recorded for a key. But
+//! the reply must be in the commit of the operation; otherwise a crash between the two would repeat the operation. So a
+//! protocol passes the function that encodes its reply ([`Written`]). Callers in the same process take the result itself ([`Direct`]).
 
 use canon::digest::Digest;
 use flow::id::Shard;
@@ -11,43 +11,43 @@ use serde_json::Value;
 
 use super::{ApiCode, Caller, Refusal, RefusalKind, Runs};
 
-/// The longest key of a caller, in characters.
+/// The maximum length of an idempotency key, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 255;
 
-/// A request that has a key.
+/// A request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed {
     key: ReplyKey,
     request: Digest,
 }
 
-/// A reply as a protocol wrote it. The host keeps it for the key of its request and never looks into it.
+/// An encoded reply of a protocol. The host records it for the idempotency key and does not interpret it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReply {
     pub status: u16,
     pub body: Bytes,
-    /// Whether it was recorded before.
+    /// Whether this is a recorded reply.
     pub replayed: bool,
 }
 
-/// How the result of an operation gets to its caller.
+/// How the result of an operation is returned to its caller.
 pub trait Respond<T>: Send + Sync {
     type Response: Send;
 
-    /// The key of the request, where it has one.
+    /// The idempotency key of the request, if it has one.
     fn keyed(&self) -> Option<&Keyed>;
 
     /// The response that was recorded for the key.
     ///
     /// # Errors
-    /// When the key was used for another request, or the store cannot be read.
+    /// If the key was used for another request, or the store cannot be read.
     fn replayed(&self, runs: &Runs) -> impl Future<Output = Result<Option<Self::Response>, Refusal>> + Send;
 
     /// The response to a result, and the change that records it in the commit of the operation.
     fn respond(&self, runs: &Runs, result: T) -> (Self::Response, Option<Change>);
 }
 
-/// The result as it is, for callers inside the process.
+/// Returns the result itself, for callers in the same process.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 
@@ -67,11 +67,11 @@ impl<T: Send> Respond<T> for Direct {
     }
 }
 
-/// The result as a reply of a protocol, recorded where the request has a key.
+/// Returns the result as an encoded reply, which is recorded if the request has an idempotency key.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'k, W> {
     pub keyed: Option<&'k Keyed>,
-    /// Writes the reply to a result.
+    /// Encodes the reply.
     pub write: W,
 }
 
@@ -94,10 +94,10 @@ impl<T, W: Fn(T) -> StoredReply + Send + Sync> Respond<T> for Written<'_, W> {
 }
 
 impl Keyed {
-    /// A request under a caller's key. The body is taken canonically, so that white space and the order of members do not count.
+    /// Creates the key of a request. The body is compared in canonical form: whitespace and the order of members do not matter.
     ///
     /// # Errors
-    /// When the key is too long, or empty.
+    /// If the key is empty or too long.
     pub fn new(caller: &Caller, endpoint: &str, key: &str, body: &Value) -> Result<Self, Refusal> {
         if key.is_empty() || key.chars().count() > MAX_KEY_CHARACTERS {
             let message = format!("an Idempotency-Key has 1 to {MAX_KEY_CHARACTERS} characters");
@@ -113,14 +113,14 @@ impl Keyed {
         Ok(Self { key, request })
     }
 
-    /// The shard of a run that is created under the key.
+    /// The shard of a run that is created with the key.
     pub(super) fn shard(&self) -> Shard {
         Shard::of_key(&self.key.tenant, self.key.key)
     }
 }
 
 impl Runs {
-    /// The reply that was recorded for the key, where there is one.
+    /// The reply that was recorded for the key, if there is one.
     async fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<StoredReply>, Refusal> {
         let Some(keyed) = keyed else { return Ok(None) };
         let Some(recorded) = self.store().reply(&keyed.key).await? else { return Ok(None) };
@@ -131,8 +131,8 @@ impl Runs {
         Ok(Some(StoredReply { status: recorded.status, body: recorded.body, replayed: true }))
     }
 
-    /// The response to a request whose commit failed. If the key has a reply by now, that is the response: another request with the
-    /// key was faster, or the commit did take effect although its outcome was unknown.
+    /// The response to a request whose commit failed. If a reply is recorded for the key by now, it is the response: another request
+    /// with the key was faster, or the commit took effect although its outcome was unknown.
     pub(super) async fn settle<T, R: Respond<T>>(
         &self,
         error: CommitError,
@@ -164,12 +164,12 @@ impl Runs {
         }
     }
 
-    /// Ends a request with a key that was refused. A refusal that the same request would always get is recorded, and given again;
-    /// one that the caller can correct is not. `reply` writes the refusal in the caller's protocol. Where another request with the key was
-    /// quicker, its reply is the response.
+    /// Concludes a refused request with a key. A refusal that the same request would always get is recorded and returned again.
+    /// One that the caller can fix is not. `reply` encodes the refusal in the caller's protocol. If another request with the key was
+    /// faster, its reply is the response.
     ///
     /// # Errors
-    /// The refusal itself, unless a reply was recorded for the key, or the key was used for another request.
+    /// The refusal itself, unless a reply was recorded for the key. Also if the key was used for another request.
     pub async fn conclude(
         &self,
         keyed: &Keyed,
@@ -177,7 +177,7 @@ impl Runs {
         reply: impl FnOnce(&Refusal) -> StoredReply,
     ) -> Result<StoredReply, Refusal> {
         if !refusal.is_final() {
-            // A body is read before its key is looked up. That the key belongs to another request matters more than what is wrong with the body.
+            // A body is parsed before its key is looked up. A mismatched key takes precedence over an invalid body.
             let is_invalid = refusal.code.kind() == RefusalKind::Invalid;
             let recorded = if is_invalid { self.replay(Some(keyed)).await? } else { None };
             return recorded.ok_or(refusal);
@@ -187,7 +187,7 @@ impl Runs {
                 Ok(Some(recorded)) => Ok(recorded),
                 Ok(None) | Err(_) => Err(refusal),
             },
-            // What could not be recorded is found out again when the request is repeated.
+            // If the refusal could not be recorded, a repeated request is evaluated again.
             Ok(()) | Err(_) => Err(refusal),
         }
     }

@@ -1,4 +1,4 @@
-//! What a branch takes over from its source beside the log: what was kept of work that waits for somebody.
+//! What a branch copies from its source besides the log: the recorded results of work that waits for a reply.
 
 use flow::definition::Definition;
 use flow::engine::inherit::inherited;
@@ -10,7 +10,7 @@ use ports::runs::{Change, ClaimedEffect, CommitError};
 use super::Runs;
 
 impl Runs {
-    /// The records of the source that the branch goes on with, as its own. They are copied, so that the source may be deleted.
+    /// The changes that copy the records of the source which the branch needs. They are copied so that the source can be deleted.
     pub(super) async fn inherit(
         &self,
         definition: &Definition,

@@ -1,4 +1,4 @@
-//! Answers to what runs wait for, and the other things that somebody may want of a run.
+//! Replies to interrupts, and other requests that change a run: cancel, pause, resume, assign.
 
 use canon::digest::Digest;
 use canon::time::Timestamp;
@@ -13,23 +13,22 @@ use serde_json::{Map, Value, json};
 use super::live::Loaded;
 use super::{ApiCode, Caller, Direct, Refusal, Respond, Runs, Scope};
 
-/// For how long the same interrupt gets the same token. Every token is good for at least [`LIFETIME_MS`] less this.
+/// For how long the same interrupt gets the same token. Every token is valid for at least [`LIFETIME_MS`] minus this period.
 pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
 
-/// An answer that counts.
+/// An accepted reply to an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredInterrupt {
     pub run_id: RunId,
     pub node_id: NodeId,
-    /// How the run is after it. It may still wait at the same node, for the answers of others.
+    /// The status of the run after the reply. The run may still wait at the same node, for replies of others.
     pub status: RunStatus,
 }
 
-/// What a token refers to.
+/// The interrupt that a token refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenInterrupt {
     pub interrupt: Interrupt,
-    /// When the token expires.
     pub expires_at: Timestamp,
 }
 
@@ -37,11 +36,11 @@ pub struct TokenInterrupt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PausedRun {
     pub at: Option<Timestamp>,
-    /// Whether nodes still work. `run.paused` follows once they have ended.
+    /// Whether nodes are still working. `run.paused` follows once they have ended.
     pub draining: bool,
 }
 
-/// What an answer is to: a node, or one interrupt of it.
+/// What a reply refers to: a node, or one interrupt of it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     run_id: &'a RunId,
@@ -50,10 +49,10 @@ struct Asked<'a> {
     via: Via,
 }
 
-/// Whom a token is issued to.
+/// The principal that a token is issued to.
 pub(super) struct Recipient<'a> {
     pub(super) principal: &'a Principal,
-    /// Whether they have `approvals:respond`.
+    /// Whether the principal has `approvals:respond`.
     pub(super) may_respond: bool,
 }
 
@@ -62,7 +61,7 @@ impl<'a> Recipient<'a> {
         Self { principal: &caller.principal, may_respond: caller.may(Scope::ApprovalsRespond) }
     }
 
-    /// A short name for what this recipient is shown. It is not secret.
+    /// A short tag that identifies what this recipient can see. It is not secret.
     pub(super) fn tag(&self) -> String {
         let digest = Digest::of_bytes(format!("{}\0{}", self.may_respond, self.principal).as_bytes());
         digest.to_hex()[..12].to_owned()
@@ -76,10 +75,10 @@ impl Asked<'_> {
 }
 
 impl Runs {
-    /// Answers the interrupt of a node, with a key.
+    /// Replies to the interrupt of a node, with an API key.
     ///
     /// # Errors
-    /// When nothing waits there, or not for this.
+    /// If nothing is pending at the node, or the reply is not valid for it.
     pub async fn resolve<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
@@ -92,10 +91,10 @@ impl Runs {
         self.resolve_asked(caller, asked, resume_value, &respond).await
     }
 
-    /// Answers one interrupt of a node and no other, with a key: what the node asks by now may be something else.
+    /// Replies to one specific interrupt of a node, with an API key. The node may have raised another interrupt meanwhile.
     ///
     /// # Errors
-    /// As for [`Runs::resolve`], and when the interrupt is not the one that the node waits for.
+    /// Like [`Runs::resolve`], and if the interrupt is not the one that the node waits for.
     pub async fn resolve_interrupt(
         &self,
         caller: &Caller,
@@ -118,7 +117,7 @@ impl Runs {
         let _place = self.admit()?;
         let before = self.visible(caller, asked.run_id).await?.status;
         match self.answer(caller, asked, resume_value, respond).await {
-            // The run was still there when the answer came: it lost a race, and did not come too late.
+            // The run was active when the reply arrived, so the reply lost a race and was not late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => Err(
                 Refusal::new(ApiCode::InterruptAlreadyResolved, "somebody ended the run at the same moment"),
             ),
@@ -145,8 +144,8 @@ impl Runs {
         let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
         let result = |state: &RunState| asked.answered(state.status);
         match self.advance(run_id, input, vec![audit], respond, result).await {
-            // A sender with a key that repeats an external event gets the response to the first delivery. A token is used up: its
-            // holder repeats a request with an `Idempotency-Key`.
+            // A sender with an API key that repeats an external event gets the response to the first delivery. A token can be used
+            // once; its holder repeats a request with an `Idempotency-Key`.
             Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved && via == Via::Key => {
                 let loaded = self.load(run_id).await?;
                 let again = self.delivered_again(&loaded, asked, &resume_value, respond).await?;
@@ -156,7 +155,8 @@ impl Runs {
         }
     }
 
-    /// The response to an external event that was delivered before to the same interrupt. Only the key of the request is recorded.
+    /// The response to an external event that was already delivered to the same interrupt. Only the reply for the request's
+    /// idempotency key is recorded.
     async fn delivered_again<R: Respond<AnsweredInterrupt>>(
         &self,
         loaded: &Loaded,
@@ -166,7 +166,7 @@ impl Runs {
     ) -> Result<Option<R::Response>, Refusal> {
         let state = &loaded.state;
         let same = |event: &Value| state.was_delivered(asked.node_id, asked.interrupt_id, event);
-        // The log has the event without the secrets that are known.
+        // Known secrets are removed from the event in the log.
         let is_known = same(event) || {
             let mut kept = event.clone();
             self.redact_known(&state.genesis.tenant, &mut kept);
@@ -178,10 +178,10 @@ impl Runs {
         self.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
     }
 
-    /// What a token refers to, for whoever holds it.
+    /// The interrupt that a token refers to, for the holder of the token.
     ///
     /// # Errors
-    /// When the token is none, or its time is over, or the interrupt is.
+    /// If the token is invalid or expired, or the interrupt is no longer pending.
     pub async fn inspect_token(&self, token: &str) -> Result<TokenInterrupt, Refusal> {
         let (token, Loaded { mut state, .. }) = self.token(token).await?;
         let interrupt =
@@ -195,10 +195,10 @@ impl Runs {
         Ok(TokenInterrupt { interrupt, expires_at: Timestamp(token.expires_at) })
     }
 
-    /// Checks that this host signed a token. Callers do this before they read a body, so that an unknown token is 404 whatever comes with it.
+    /// Checks that this host signed a token. Callers do this before they read a body, so that an unknown token is 404 whatever the body.
     ///
     /// # Errors
-    /// When no secret of this host signed the token. One that has expired passes: its request may have a recorded response.
+    /// If no secret of this host signed the token. An expired token passes, because its request may have a recorded response.
     pub fn check_token_signature(&self, token: &str) -> Result<(), Refusal> {
         match InterruptToken::verify(token, &self.inner.options.token_secrets, self.now()) {
             Ok(_) | Err(TokenError::Expired) => Ok(()),
@@ -206,10 +206,10 @@ impl Runs {
         }
     }
 
-    /// Answers the interrupt that a token refers to.
+    /// Replies to the interrupt that a token refers to.
     ///
     /// # Errors
-    /// As for [`Runs::resolve`], and when the token is only for looking.
+    /// Like [`Runs::resolve`], and if the token can only inspect.
     pub async fn resolve_token<R: Respond<AnsweredInterrupt>>(
         &self,
         token: &str,
@@ -217,7 +217,7 @@ impl Runs {
         respond: R,
     ) -> Result<R::Response, Refusal> {
         let _place = self.admit()?;
-        // Before the interrupt is looked up: the answer that is repeated is what ended it.
+        // Before the interrupt is looked up, because a repeated reply finds the interrupt that it resolved itself.
         if let Some(response) = respond.replayed(self).await? {
             return Ok(response);
         }
@@ -283,10 +283,10 @@ impl Runs {
         Ok((token, loaded))
     }
 
-    /// A token for an interrupt, as text, issued to a principal. A principal that could not answer with it gets one that can only inspect.
+    /// Signs a token for an interrupt. A principal that may not respond gets a token that can only inspect.
     pub(super) fn sign(&self, loaded: &Loaded, interrupt: &Interrupt, to: &Recipient<'_>) -> Option<String> {
         let secret = self.inner.options.token_secrets.first()?;
-        // Counted from the beginning of the period, so that a reader who comes again gets the same token for a while.
+        // Counted from the start of the period, so that repeated reads return the same token for a while.
         let now = self.now().0;
         let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
@@ -303,10 +303,10 @@ impl Runs {
         Some(token.sign(secret))
     }
 
-    /// Ends a run. The result is how it is then: one that had ended before stays as it was.
+    /// Cancels a run and returns its status. A run that has already ended does not change.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn cancel<R: Respond<RunStatus>>(
         &self,
         caller: &Caller,
@@ -322,7 +322,7 @@ impl Runs {
         let input = Input::Cancel { reason, by: caller.principal.clone(), parent_run_id: None };
         let audit = self.audited(caller, "run.cancel", &json!({"runId": run_id}));
         match self.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
-            // It ended while it was being cancelled: the response is as if it had ended before.
+            // The run ended during the cancellation. Respond as if it had ended before.
             Err(refusal) if refusal.code == ApiCode::Conflict => {
                 let row = self.visible(caller, run_id).await?;
                 if row.status.is_terminal() {
@@ -347,10 +347,10 @@ impl Runs {
         self.commit_response(Vec::new(), respond, status).await
     }
 
-    /// Halts a run.
+    /// Pauses a run.
     ///
     /// # Errors
-    /// When there is no such run, or it has ended.
+    /// If there is no such run, or it has ended.
     pub async fn pause<R: Respond<PausedRun>>(
         &self,
         caller: &Caller,
@@ -370,10 +370,10 @@ impl Runs {
         self.advance(run_id, Input::Pause { reason, policy }, vec![audit], &respond, result).await
     }
 
-    /// Gives variables of a run other values, as conformance suites do.
+    /// Sets variables of a run, for conformance suites.
     ///
     /// # Errors
-    /// When there is no such run, it has ended, or a name is that of a channel.
+    /// If there is no such run, it has ended, or a name is that of a channel.
     pub async fn assign<R: Respond<()>>(
         &self,
         caller: &Caller,
@@ -389,10 +389,10 @@ impl Runs {
         self.advance(run_id, Input::Assign { variables }, vec![audit], &respond, |_| ()).await
     }
 
-    /// Lets a run go on. The result is when.
+    /// Resumes a paused run. Returns the time of the resumption.
     ///
     /// # Errors
-    /// When there is no such run, or it is not halted.
+    /// If there is no such run, or it is not paused.
     pub async fn resume<R: Respond<Timestamp>>(
         &self,
         caller: &Caller,

@@ -1,7 +1,8 @@
-//! Effects that are being made, each by one task at a time.
+//! Locks effects by their identity, so that only one task performs an effect at a time.
 //!
-//! A run that was paused and goes on asks again for what it waited for. Where that is still being made, the second task waits for the
-//! first and finds what it recorded: an effect that is under way is neither made twice nor taken for one that a crash broke off.
+//! A run that resumes after a pause requests again the effects that it waited for. If such an effect is still in progress, the
+//! second task waits for the first and finds its record. So the effect is not performed twice, and is not mistaken for one that a
+//! crash interrupted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,25 +10,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flow::id::EffectId;
 use tokio::sync::OwnedMutexGuard;
 
-/// The identities of the effects that are being made.
+/// The locks of the effects in progress.
 #[derive(Default)]
 pub(super) struct KeyedLock(Mutex<HashMap<EffectId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl KeyedLock {
-    /// Waits until nobody else makes the effect.
+    /// Waits until no other task performs the effect.
     pub(super) async fn turn(&self, id: &EffectId) -> Turn<'_> {
         let lock = {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(open.entry(id.clone()).or_default())
         };
-        // Made before waiting, so that a task that is dropped meanwhile leaves nothing behind.
+        // Created before the wait, so that a dropped task leaves no entry behind.
         let mut turn = Turn { all: self, id: id.clone(), held: None };
         turn.held = Some(lock.lock_owned().await);
         turn
     }
 }
 
-/// The right to make one effect, until it is dropped.
+/// The exclusive right to perform one effect, until it is dropped.
 pub(super) struct Turn<'a> {
     all: &'a KeyedLock,
     id: EffectId,
@@ -38,7 +39,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.held = None;
-        // Whoever waits has a share of the lock. The map has the last one where nobody does.
+        // Waiting tasks hold a reference to the lock. If there are none, the map has the last reference.
         if open.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             open.remove(&self.id);
         }

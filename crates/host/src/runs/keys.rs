@@ -1,4 +1,4 @@
-//! Keys of callers: random, shown once, kept as their hash.
+//! API keys: random, shown once, stored as hashes.
 
 mod cache;
 mod revocation;
@@ -16,68 +16,66 @@ use super::session_keys::PREFIX as SESSION_PREFIX;
 use super::{ApiCode, Caller, Refusal, Runs, Scope};
 use crate::system::Entropy;
 
-/// The beginning of every key.
+/// The prefix of live keys.
 pub const LIVE_PREFIX: &str = "ilk_live_";
-/// The beginning of keys for tests.
+/// The prefix of test keys.
 pub const TEST_PREFIX: &str = "ilk_test_";
-/// The shortest key that is taken from a setting.
+/// The minimum length of a key from a setting, in characters.
 pub const MIN_KEY_CHARACTERS: usize = 16;
 
-/// What is known of a key.
+/// The record of an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKey {
-    /// Its name, which is no secret.
+    /// The id of the key, which is not secret.
     pub id: String,
     pub tenant: Tenant,
-    /// What it may be used for.
     pub scopes: Vec<Scope>,
-    /// Whether it is for tests.
+    /// Whether this is a test key.
     #[serde(default)]
     pub test: bool,
-    /// When it was made, in milliseconds.
+    /// When it was created, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// Until when it is good.
+    /// When it expires, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
-    /// From when on it is not good any more.
+    /// When it was or will be revoked, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<u64>,
-    /// The one guided session that it opens, and then nothing else.
+    /// If set, the key is only valid for this guided session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
 }
 
 impl ApiKey {
-    /// Whether it is neither revoked nor expired at a moment.
+    /// Whether the key is neither revoked nor expired at a time.
     pub fn is_good_at(&self, now: u64) -> bool {
         self.revoked_at.is_none_or(|at| at > now) && self.expires_at.is_none_or(|at| at > now)
     }
 }
 
-/// Who asks about guided sessions.
+/// The caller of an operation on guided sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidedCaller {
-    /// Who they are.
     pub caller: Caller,
-    /// The one session that they may work with, where it is only one. Then they have no scopes.
+    /// If set, the caller may only use this session and has no scopes.
     pub session: Option<SessionId>,
 }
 
-/// Why a key cannot be made.
+/// Why a key cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// There is no entropy.
+    /// The system provides no entropy.
     #[error("the system has no entropy to give")]
     Entropy(#[from] std::io::Error),
     #[error("a key has at least {MIN_KEY_CHARACTERS} characters")]
     TooShort,
 }
 
-/// A new key, as text.
+/// Generates a new key.
 ///
 /// # Errors
-/// When the system has no entropy to give.
+/// If the system provides no entropy.
 pub fn new_key(test: bool, entropy: &dyn Entropy) -> Result<String, KeyError> {
     let mut random = [0_u8; 24];
     entropy.fill(&mut random)?;
@@ -85,16 +83,16 @@ pub fn new_key(test: bool, entropy: &dyn Entropy) -> Result<String, KeyError> {
     Ok(format!("{}{digits}", if test { TEST_PREFIX } else { LIVE_PREFIX }))
 }
 
-/// What a key is kept under. It has 192 bits that nobody can guess, so one round of a fast hash is enough.
+/// The hash that a key is stored under. A key has 192 random bits, so one round of a fast hash is enough.
 pub fn hash(key: &str) -> Digest {
     Digest::of_bytes(key.as_bytes())
 }
 
 impl Runs {
-    /// Records a key, or what became of it.
+    /// Stores the record of a key, new or changed.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn put_key(&self, hash: Digest, key: &ApiKey) -> Result<(), Refusal> {
         let document = serde_json::to_vec(key)
             .map_err(|_| Refusal::new(ApiCode::InternalError, "the key cannot be kept"))?;
@@ -112,10 +110,10 @@ impl Runs {
         Ok(self.commit(vec![Change::PutApiKey { hash, document: document.into() }, audit]).await?)
     }
 
-    /// Revokes a key of the caller's tenant, for good. One that was revoked before stays so.
+    /// Revokes a key of the caller's tenant permanently. Revoking a revoked key changes nothing.
     ///
     /// # Errors
-    /// When the tenant has no such key, when it is the one that asks, and when the store fails.
+    /// If the tenant has no such key, the caller uses this key itself, or the store fails.
     pub async fn revoke_key(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
         if caller.principal == id {
             let message = "this is the key that you are using; sign in with another one to revoke it";
@@ -133,10 +131,10 @@ impl Runs {
         Ok(())
     }
 
-    /// Every key, with what it is kept under.
+    /// All keys, with their hashes.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn keys(&self) -> Result<Vec<(Digest, ApiKey)>, Refusal> {
         let keys = self.store().api_keys().await?;
         Ok(keys
@@ -145,11 +143,11 @@ impl Runs {
             .collect())
     }
 
-    /// Whether a principal of a tenant may respond to approvals at this moment. One that has no key here, such as the command line,
-    /// had every right when it acted and loses none.
+    /// Whether a principal of a tenant may respond to approvals now. A principal without a key, such as the command line, had all
+    /// rights when it acted, and keeps them.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub(super) async fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
         let now = self.now().0;
         let keys = self.keys().await?;
@@ -158,31 +156,31 @@ impl Runs {
         if of_principal.peek().is_none() {
             return Ok(true);
         }
-        // Several keys may share an id: the one of the environment keeps it when it is exchanged.
+        // Several keys may share an id: the key from the environment keeps its id when it is replaced.
         Ok(of_principal.any(|(_, key)| key.is_good_at(now) && key.scopes.contains(&Scope::ApprovalsRespond)))
     }
 
-    /// Who asks. The key is looked up by its hash, so how long that takes says nothing about keys that are close to it.
+    /// Authenticates a caller by key. The key is looked up by its hash, so the timing reveals nothing about similar keys.
     ///
     /// # Errors
-    /// When the key is unknown, good no more, or good for one guided session alone.
+    /// If the key is unknown, revoked, expired, or only valid for one guided session.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, Refusal> {
         for_everything(self.authenticate_guided(key).await?)
     }
 
-    /// Who asks with the key that is kept under this hash: for whoever proved before that they have the key, and has to be
-    /// turned away as soon as it is good no more.
+    /// Authenticates a caller by the hash of a key. Use this for callers that already proved possession of the key, to detect when
+    /// it is revoked or expires.
     ///
     /// # Errors
-    /// As for [`Runs::authenticate`].
+    /// Like [`Runs::authenticate`].
     pub async fn authenticate_hash(&self, hash: Digest) -> Result<Caller, Refusal> {
         for_everything(self.kept(hash).await?)
     }
 
-    /// Who asks about guided sessions: also those whose key is for one of them.
+    /// Authenticates a caller for guided sessions. Keys for one session are accepted too.
     ///
     /// # Errors
-    /// When the key is unknown, or good no more.
+    /// If the key is unknown, revoked or expired.
     pub async fn authenticate_guided(&self, key: &str) -> Result<GuidedCaller, Refusal> {
         if !key.starts_with(SESSION_PREFIX) {
             return self.kept(hash(key)).await;
@@ -194,7 +192,7 @@ impl Runs {
         Ok(GuidedCaller { caller, session: Some(session) })
     }
 
-    /// Who has the key that is kept under a hash.
+    /// The caller whose key has this hash.
     async fn kept(&self, hash: Digest) -> Result<GuidedCaller, Refusal> {
         let found = self.known_key(hash).await?.ok_or_else(unknown)?;
         let now = self.now().0;
@@ -204,7 +202,7 @@ impl Runs {
         if found.expires_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyExpired, "the key has expired; use another"));
         }
-        // A key for one session has no scopes, whatever was recorded with it.
+        // A key for one session has no scopes, whatever its record says.
         let scopes = if found.session.is_some() { Vec::new() } else { found.scopes.clone() };
         let caller = Caller {
             tenant: found.tenant.clone(),
@@ -215,7 +213,7 @@ impl Runs {
         Ok(GuidedCaller { caller, session: found.session.clone() })
     }
 
-    /// What is known of a key, from memory where it was read a moment ago.
+    /// The record of a key, from the cache if it was read recently.
     async fn known_key(&self, hash: Digest) -> Result<Option<Arc<ApiKey>>, Refusal> {
         let known = &self.inner.known_keys;
         let now = self.now();
@@ -224,7 +222,7 @@ impl Runs {
         }
         let changes = known.changes();
         let Some(document) = self.store().api_key(hash).await? else { return Ok(None) };
-        // A record that cannot be read opens nothing.
+        // An unreadable record grants nothing.
         let Ok(key) = serde_json::from_slice(&document) else { return Ok(None) };
         let key = Arc::new(key);
         known.keep(hash, &key, now, changes);
@@ -232,7 +230,7 @@ impl Runs {
     }
 }
 
-/// The caller, where the key is not for one session alone.
+/// The caller, if the key is not limited to one session.
 fn for_everything(GuidedCaller { caller, session }: GuidedCaller) -> Result<Caller, Refusal> {
     match session {
         None => Ok(caller),

@@ -1,7 +1,7 @@
-//! Runs that messages start.
+//! Triggers: runs that messages start.
 //!
-//! The commit that creates the run also records that the message started it, or that the trigger has read past it. So whenever the host
-//! dies, the message is either still to be handed over and has no run, or has its one run and is known.
+//! The commit that creates the run also claims the message, or moves the position of the trigger past it. So after a crash, a
+//! message either has no run and is delivered again, or has exactly one run and is recognized.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,22 +28,22 @@ use crate::executors::Executors;
 pub(crate) struct Listener {
     pub(crate) tenant: Tenant,
     pub(crate) workflow_id: WorkflowId,
-    /// What it listens to, and how.
+    /// The source and its options.
     pub(crate) trigger: MessageTrigger,
 }
 
-/// What became of a message.
+/// What happened to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// It started a run.
+    /// The message started a run.
     Now,
-    /// It did so before, or the trigger has read past it.
+    /// The message started a run earlier, or the trigger has already read past it.
     Before,
-    /// The workflow does not listen there any more.
+    /// The workflow no longer has this trigger.
     Unwanted,
 }
 
-/// A trigger that an earlier version registered, that is enabled and never fires.
+/// A trigger of an earlier version that is enabled and never fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilentTrigger {
     pub tenant: Tenant,
@@ -51,7 +51,7 @@ pub struct SilentTrigger {
     pub trigger: UnservedTrigger,
 }
 
-/// Workflows whose triggers may be others by now.
+/// The workflows whose triggers may have changed.
 #[derive(Default)]
 pub(super) struct Changed {
     workflows: Mutex<BTreeSet<(Tenant, WorkflowId)>>,
@@ -59,12 +59,12 @@ pub(super) struct Changed {
 }
 
 impl Runs {
-    /// The workflows that were registered since the last call, as tenant and id. Waits until there is one.
+    /// The workflows that were registered since the last call, as tenant and id. Waits until there is at least one.
     pub(crate) async fn registered(&self) -> BTreeSet<(Tenant, WorkflowId)> {
         loop {
             let told = self.inner.listeners.told.notified();
             tokio::pin!(told);
-            // Registered before the look, so that nothing is missed in between.
+            // Registered before the check, so that no registration in between is missed.
             told.as_mut().enable();
             let changed = {
                 let mut changed =
@@ -78,14 +78,14 @@ impl Runs {
         }
     }
 
-    /// Has somebody look at the triggers of a workflow.
+    /// Requests a check of the triggers of a workflow.
     pub(crate) fn tell_registered(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
         let workflow = (tenant.to_owned(), workflow_id.to_owned());
         self.inner.listeners.workflows.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow);
         self.inner.listeners.told.notify_waiters();
     }
 
-    /// The triggers of a workflow that are to listen.
+    /// The enabled triggers of a workflow.
     pub(crate) async fn listeners(
         &self,
         tenant: &Tenant,
@@ -101,10 +101,10 @@ impl Runs {
         Ok(enabled.map(listener).collect())
     }
 
-    /// Starts the run of a message. `moved` is how far a stream is read with it; a message of a queue is claimed.
+    /// Starts the run of a message. For a stream, `moved` is the change that moves the position. A message of a queue is claimed.
     ///
     /// # Errors
-    /// When the run is refused, or the host cannot take it now.
+    /// If the run is refused, or the host cannot create it now.
     pub(crate) async fn start_by_message(
         &self,
         listener: &Listener,
@@ -116,7 +116,7 @@ impl Runs {
         let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id).await? else {
             return Ok(Started::Unwanted);
         };
-        // What the workflow says now, and not what it said when the message was handed over.
+        // The current definition counts, which may have changed since the message was delivered.
         let Some(trigger) = definition.triggers.iter().find(|trigger| listens(trigger, &listener.trigger))
         else {
             return Ok(Started::Unwanted);
@@ -140,7 +140,7 @@ impl Runs {
         }
     }
 
-    /// What the run of a message is created with.
+    /// The genesis of a run that a message starts.
     fn triggered(
         &self,
         caller: &Caller,
@@ -181,25 +181,25 @@ impl Runs {
                 source: trigger.source.clone(),
                 message_id: message_id.to_owned(),
                 node_id: trigger.node_id.clone(),
-                // Nobody else reads it.
+                // Only that node reads the data.
                 data: if trigger.node_id.is_some() { data } else { Map::new() },
             }),
         })
     }
 
-    /// The message is gone from its queue for good.
+    /// Removes the claim of a message that was permanently removed from its queue.
     pub(crate) async fn forget_message(&self, tenant: &Tenant, message_id: &str) -> Result<(), Refusal> {
         let forget = Change::ForgetMessage { tenant: tenant.to_owned(), message_id: message_id.to_owned() };
         Ok(self.commit(vec![forget]).await?)
     }
 
-    /// How far a trigger has read its stream.
+    /// The position of a trigger in its stream.
     pub(crate) async fn listener_position(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
         let Listener { tenant, workflow_id, trigger } = listener;
         Ok(self.store().listener_position(tenant, workflow_id, &trigger.consumer).await?)
     }
 
-    /// A trigger has read on without starting a run. Says whether it was where the change says.
+    /// Moves the position of a trigger without starting a run. Returns whether the position was as expected by the change.
     pub(crate) async fn move_listener(&self, moved: Change) -> Result<bool, Refusal> {
         match self.commit(vec![moved]).await {
             Ok(()) => Ok(true),
@@ -208,13 +208,13 @@ impl Runs {
         }
     }
 
-    /// The triggers of stored workflows that are enabled and that nothing here serves. New ones are refused; these were registered before
-    /// that. It reads every document once.
+    /// The enabled triggers of stored workflows that this host does not serve. New ones are refused; these were registered by earlier
+    /// versions. Reads every document once.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn silent_triggers(&self) -> Result<Vec<SilentTrigger>, Refusal> {
-        // As a document is stored: `json!` and `to_string` put quotes around the name of a type.
+        // As in a stored document: the type name is quoted.
         let kinds = UnservedKind::ALL.map(|kind| format!("\"{}\"", kind.as_str()));
         let (mut silent, mut after) = (Vec::new(), None::<(Tenant, WorkflowId)>);
         loop {
@@ -234,7 +234,7 @@ impl Runs {
         }
     }
 
-    /// Some workflows of all tenants that listen, after the given one.
+    /// A page of the workflows of all tenants that have enabled triggers, after the given one.
     pub(crate) async fn listening(
         &self,
         after: Option<&(Tenant, WorkflowId)>,
@@ -244,7 +244,7 @@ impl Runs {
         Ok(self.store().listening(after, limit).await?)
     }
 
-    /// Whether the triggers of a workflow can listen for a tenant.
+    /// Checks that the triggers of a workflow can be served for a tenant.
     pub(super) fn check_listening(caller: &Caller, definition: &Definition) -> Result<(), Refusal> {
         if definition.triggers.is_empty() {
             return Ok(());
@@ -255,7 +255,7 @@ impl Runs {
         })
     }
 
-    /// Commits a registration, with what its triggers need. A stream that is read from now on is read from this very commit on.
+    /// Commits a registration, with what its triggers need. A stream that is read from now on starts at the position of this commit.
     pub(super) async fn commit_definition(
         &self,
         tenant: &Tenant,
@@ -271,14 +271,14 @@ impl Runs {
             });
             all.extend(self.first_places(tenant, definition).await?);
             match self.commit(all).await {
-                // Another registration was quicker, and the place is there now.
+                // A concurrent registration already recorded the position.
                 Err(CommitError::ListenerMoved) => {}
                 other => return other,
             }
         }
     }
 
-    /// Where streams are that are read from now on and never were before.
+    /// The initial positions of streams that are read from now on and have no position yet.
     async fn first_places(
         &self,
         tenant: &Tenant,
@@ -295,7 +295,7 @@ impl Runs {
             let Ok(name) = SurfaceTenant::new(tenant.as_str()) else { continue };
             let scope = SurfaceScope::new(name, Timestamp(self.now().0));
             let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
-            // A server that does not answer is asked again by the trigger itself.
+            // If the server does not respond, the trigger itself retries.
             if let Ok(end) = end {
                 let moved = first_move(tenant, &definition.id, trigger, end.next);
                 places.push(moved);
@@ -305,7 +305,7 @@ impl Runs {
     }
 }
 
-/// The first place of a trigger.
+/// The change that sets the initial position of a trigger.
 pub(crate) fn first_move(
     tenant: &Tenant,
     workflow_id: &WorkflowId,
@@ -321,14 +321,14 @@ pub(crate) fn first_move(
     }
 }
 
-/// Whether a trigger is the one that a message was handed over to.
+/// Whether a trigger is the one that a message was delivered to.
 fn listens(trigger: &MessageTrigger, to: &MessageTrigger) -> bool {
     trigger.enabled
         && (trigger.kind, &trigger.id, &trigger.source, &trigger.consumer)
             == (to.kind, &to.id, &to.source, &to.consumer)
 }
 
-/// Who creates the runs of a trigger.
+/// The caller that creates the runs of a trigger.
 fn caller(listener: &Listener) -> Caller {
     Caller {
         tenant: listener.tenant.clone(),

@@ -1,4 +1,4 @@
-//! Runs in memory.
+//! The runs in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use super::feed::Feed;
 use super::{Refusal, Runs};
 use crate::causes;
 
-/// Into how many parts the map is divided, so that requests for different runs seldom meet.
+/// The number of shards of the map, which reduces contention between requests for different runs.
 const SHARDS: usize = 64;
 
-/// After how many events the state of a run is saved, so that no more than about as many have to be folded.
+/// After how many events the state of a run is saved. This bounds how many events have to be folded.
 const CHECKPOINT_EVENTS: u64 = 256;
 
-/// The longest log that is read where the request is.
+/// The longest log that is folded on the thread of the request.
 const INLINE_EVENTS: u64 = 500;
 
-/// The runs that something is happening to.
+/// The runs in memory, by id.
 pub(super) struct LiveRuns {
     shards: Vec<Mutex<HashMap<RunId, Arc<Live>>>>,
 }
@@ -38,14 +38,14 @@ impl Default for LiveRuns {
     }
 }
 
-/// A run in memory. Who holds the lock of the cell is the run's one writer.
+/// A run in memory. The holder of the cell's lock is the only writer of the run.
 #[derive(Default)]
 pub(super) struct Live {
     pub(super) cell: Arc<tokio::sync::Mutex<Option<Loaded>>>,
     pub(super) feed: Feed,
 }
 
-/// What is known of a run while it is in memory.
+/// The definition and the state of a run in memory.
 pub(super) struct Loaded {
     pub(super) definition: Arc<Definition>,
     pub(super) state: RunState,
@@ -70,22 +70,22 @@ impl LiveRuns {
         live
     }
 
-    /// The lock of a run that is about to be created, so that nobody works with it before it is durable.
+    /// Locks a run that is about to be created, so that no other task uses it before it is durable.
     pub(super) async fn claim(&self, run_id: &RunId) -> OwnedMutexGuard<Option<Loaded>> {
         let cell = Arc::clone(&self.get_or_insert(run_id).cell);
         cell.lock_owned().await
     }
 
-    /// Forgets a run that nothing more happens to.
+    /// Removes a run that has ended.
     pub(super) fn forget(&self, run_id: &RunId) {
         self.shard(run_id).remove(run_id);
     }
 
-    /// Forgets a run that waits for somebody, unless somebody watches it or waits for it here: a hundred thousand of them would fill
-    /// the memory. Whoever comes at the same moment finds another cell for it, and the store puts the two in order.
+    /// Removes a run that waits for a person, unless a task watches or uses it here. This bounds memory with very many waiting runs. A
+    /// concurrent request may get another cell; the store then detects the conflict.
     pub(super) fn forget_idle(&self, run_id: &RunId) {
         let mut shard = self.shard(run_id);
-        // The map has one, and so may the caller.
+        // The map has one reference, and the caller may have another.
         let is_idle = |live: &Arc<Live>| Arc::strong_count(live) <= 2 && !live.feed.is_watched();
         if shard.get(run_id).is_some_and(is_idle) {
             shard.remove(run_id);
@@ -103,7 +103,7 @@ impl Runs {
         self.pinned_by(&genesis_in(row)?).await
     }
 
-    /// The workflow that a run was created for.
+    /// The workflow that a genesis is pinned to.
     pub(super) async fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
         self.definition_by_digest(genesis.definition).await?.ok_or_else(|| {
             broken("its definition")
@@ -111,8 +111,8 @@ impl Runs {
         })
     }
 
-    /// [`Runs::load`] for an input. A long log is folded on a compute thread; `None` if that needs a permit and there is none yet.
-    /// Cancelling a run waits for no other run.
+    /// [`Runs::load`] for an input. A long log is folded on a compute thread. `None` if that needs a permit that the caller does not
+    /// have yet. The cancellation of a run does not wait for other runs.
     pub(super) async fn load_beside(
         &self,
         run_id: &RunId,
@@ -183,8 +183,8 @@ impl Runs {
         }
     }
 
-    /// Saves the state of a run that was folded from many events, so that the next reader folds few. [`Runs::state_checkpoint`] cannot
-    /// save it where the state in memory has values that are removed from the log; this state is folded from the log alone.
+    /// Saves the state of a run that was folded from many events, so that the next read folds few. [`Runs::state_checkpoint`] cannot
+    /// save a state in memory that has values which are removed from the log. This state is folded from the log alone.
     fn save_checkpoint(&self, state: &RunState, folded_from: u64) {
         let is_long = state.next_sequence - folded_from >= 2 * CHECKPOINT_EVENTS;
         if !is_long || state.status.is_terminal() {
@@ -192,14 +192,14 @@ impl Runs {
         }
         let checkpoint = Some(state.checkpoint().into());
         let save = Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
-        // Nobody waits for it: it is only a cache, and the store logs a failure.
+        // Nothing waits for this commit: it is only a cache, and the store logs a failure.
         drop(self.store().commit(Commit { changes: vec![save] }));
     }
 
-    /// The checkpoint that is part of the commit of these events: one where they reach the next multiple of [`CHECKPOINT_EVENTS`], and none
-    /// any more once the run has ended.
+    /// The checkpoint that is part of the commit of these events. There is one if they reach the next multiple of
+    /// [`CHECKPOINT_EVENTS`] and the run has not ended.
     ///
-    /// A state in memory may hold secrets that are taken out of the log, and is then not what the log folds to. Nothing is saved of it.
+    /// A state in memory may hold secrets that are removed from the log, and then differs from the folded state. It is not saved.
     pub(super) fn state_checkpoint(&self, state: &RunState, events: &[Event]) -> Option<Change> {
         let first = events.first()?.sequence;
         let set = |checkpoint| Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
@@ -240,7 +240,7 @@ enum FoldOn {
     UrgentThread,
 }
 
-/// The state of a run at a checkpoint, if the checkpoint fits.
+/// Restores the state of a run from a checkpoint, if the checkpoint is valid for it.
 fn restored(
     definition: &Definition,
     genesis: &SharedGenesis,
@@ -263,23 +263,23 @@ pub(super) fn decode(appends: &[StoredAppend], from: u64) -> Result<Vec<Event>, 
     lines.map(|(_, text)| wire::decode(text.as_bytes()).map_err(unreadable_event)).collect()
 }
 
-/// Whether there may be much to read of a run.
+/// Whether the log of a run may be long.
 pub(super) fn is_long(row: &StoredRun) -> bool {
     row.next_sequence > INLINE_EVENTS || row.snapshot.len() + row.genesis.len() > INLINE_BYTES
 }
 
-/// What a run was created with.
+/// The genesis of a stored run.
 pub(super) fn genesis_in(row: &StoredRun) -> Result<Genesis, Refusal> {
     serde_json::from_slice(&row.genesis)
         .map_err(|error| broken("what it was created with").because(Cause::of_json(&error)))
 }
 
-/// A snapshot that this program cannot read.
+/// The refusal for a snapshot that this version cannot read.
 pub(super) fn unreadable_snapshot(error: &serde_json::Error) -> Refusal {
     Refusal::damaged("the snapshot of the run cannot be read").because(Cause::of_json(error))
 }
 
-/// An event of the log that this program cannot read. Where the mistake is, and never the text around it.
+/// The refusal for an event that this version cannot read. It has the location of the error, and never the text around it.
 pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
     let cause = match error {
         wire::DecodeError::Json(error) => {

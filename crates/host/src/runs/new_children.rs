@@ -1,8 +1,8 @@
-//! Children that are created together with the event of their parent that names them.
+//! Creates children in the same commit as the parent's event that names them.
 //!
-//! A run that an event names can be read and cancelled from the moment in which the event can be read: its record and its `run.started` are in
-//! the commit of that event. What it does comes afterwards, as an effect of its parent, so that a workflow that starts itself is not
-//! unfolded in one commit.
+//! A run can be read and cancelled as soon as the event that names it can be read: its record and its `run.started` are in the
+//! commit of that event. The child advances later, as an effect of its parent. Otherwise a workflow that starts itself would be
+//! expanded in one commit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +21,13 @@ use super::advance::Prepared;
 use super::create::created;
 use super::webhooks::Subscriptions;
 
-/// How many children are created with one decision. Further ones are created one by one, as effects.
+/// The maximum number of children that one commit creates. Further children are created one by one, as effects.
 const MAX_AT_ONCE: usize = 1000;
-/// How many bytes the records of such children may have together: beyond that, a commit would fill the memory.
+/// The maximum total size of the records of these children, in bytes. It bounds the memory that a commit needs.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The children that are durable and have yet to begin, each with the parent that begins it. A fork shares the children of its source, and
-/// only waits for them.
+/// The children that are durable and have not begun, each with the parent that begins it. A fork shares the children of its source,
+/// and only waits for them.
 #[derive(Default)]
 pub(super) struct NewChildren(Mutex<BTreeSet<(RunId, RunId)>>);
 
@@ -35,15 +35,14 @@ pub(super) struct NewChildren(Mutex<BTreeSet<(RunId, RunId)>>);
 #[derive(Default)]
 pub(super) struct NamedChildren(HashMap<RunId, Arc<Definition>>);
 
-/// What a child has of its parent's metadata. What a run was given by somebody who is not trusted is in what it gives to its
-/// children, and the caller who began the run answers what they ask.
+/// The part of the parent's metadata that a child inherits: its trust boundary. Untrusted input of a run reaches its children too.
 fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
     const TRUST: &str = "trustBoundary";
     parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
 }
 
 impl Runs {
-    /// Finds the children that a decision names for the first time and that can be created with its commit, with their definitions.
+    /// Finds the new children of a decision that can be created in its commit, with their definitions.
     pub(super) async fn find_new_children(&self, parent: &RunState, decision: &Decision) -> NamedChildren {
         let starts = decision.effects.iter().filter_map(|effect| match effect {
             Effect::StartChild(child) => Some(child),
@@ -57,7 +56,7 @@ impl Runs {
             decision.events.iter().filter(|event| matches!(event.data, EventData::NodeDispatched(_)));
         let named: BTreeSet<String> =
             dispatched.map(|event| event_id(&parent.genesis.run_id, event.sequence)).collect();
-        // A child that is asked for again was created before. All reads are started before the first is awaited.
+        // A child that is requested again already exists. All reads are started before the first is awaited.
         let reads: Vec<_> = starts
             .into_iter()
             .filter(|child| named.contains(&child.parent.causation_id))
@@ -65,7 +64,7 @@ impl Runs {
             .collect();
         let mut found = NamedChildren::default();
         for (child, read) in reads {
-            // A child that is left out here is created later, by its effect.
+            // A child that is skipped here is created later, by its effect.
             let is_new = matches!(read.await, Ok(None));
             let definition = self.definition(&parent.genesis.tenant, &child.workflow_id).await;
             if is_new && let Ok(Some(definition)) = definition {
@@ -102,7 +101,7 @@ impl Runs {
         newborn
     }
 
-    /// The changes that create a child and record that it began. `None` if the engine refuses it: then its effect reports that.
+    /// The changes that create a child and record its start. `None` if the engine refuses it; its effect then reports the refusal.
     fn record_of(
         &self,
         parent: &Genesis,
@@ -119,7 +118,7 @@ impl Runs {
         Some(changes)
     }
 
-    /// What a child is created with.
+    /// The genesis of a child.
     pub(super) fn genesis_of_child(
         &self,
         parent: &Genesis,
@@ -152,7 +151,7 @@ impl Runs {
         }
     }
 
-    /// Remembers the children that are durable now and have yet to begin.
+    /// Remembers children that are durable now and have not begun.
     pub(super) fn expect_newborn(&self, parent_id: &RunId, newborn: Vec<RunId>) {
         if !newborn.is_empty() {
             newborn.iter().for_each(|_| self.inner.counters.created());
@@ -161,8 +160,8 @@ impl Runs {
         }
     }
 
-    /// Whether a child was created with its parent's event and has yet to begin. One that the host stopped before is begun by its own
-    /// recovery.
+    /// Whether a child was created with its parent's event and has not begun. If the host stops before it begins, its own recovery
+    /// begins it.
     pub(super) fn is_newborn(&self, run_id: &RunId, parent_id: &RunId) -> bool {
         let newborn = (run_id.to_owned(), parent_id.to_owned());
         self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
@@ -174,7 +173,7 @@ impl Runs {
     }
 }
 
-/// The bytes of a change that are worth counting.
+/// The approximate size of a change, in bytes.
 fn size(change: &Change) -> usize {
     match change {
         Change::CreateRun { genesis, .. } => genesis.len(),

@@ -1,4 +1,4 @@
-//! What runs are told while an effect is being made.
+//! Records the progress reports of an effect while it runs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use super::{ApiCode, Direct, Refusal, Runs};
 use crate::executors::progress::Recorded;
 use crate::executors::{Listener, Recording};
 
-/// Records what happens while one effect is made, as events of its run.
+/// Records the reports of one effect as events of its run.
 pub(super) struct Telling<'a> {
     runs: &'a Runs,
     pub(super) run_id: &'a RunId,
@@ -19,11 +19,11 @@ pub(super) struct Telling<'a> {
     before: Mutex<Before>,
 }
 
-/// What was recorded before the effect is at its end.
+/// The reports that were recorded before the effect ended.
 enum Before {
-    /// This, since it began.
+    /// All reports since the effect began, recorded by this process.
     Known(Recorded),
-    /// Only the log knows: it was begun by whoever had the run before, or the store failed and may have recorded it all the same.
+    /// The log must be read: another process began the effect, or the store failed and may still have recorded the reports.
     InTheLog,
 }
 
@@ -32,12 +32,12 @@ impl<'a> Telling<'a> {
         Self { runs, run_id, activity, before: Mutex::new(Before::Known(Recorded::default())) }
     }
 
-    /// The effect was begun before, by whoever had the run then.
+    /// Marks that the effect was begun before, so that the log may already have reports.
     pub(super) fn may_have_told(&self) {
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Before::InTheLog;
     }
 
-    /// What is left to record of all that happened.
+    /// The reports that are not recorded yet.
     pub(super) async fn rest_of(&self, told: Vec<Reported>) -> Result<Vec<Reported>, Refusal> {
         if told.is_empty() {
             return Ok(told);
@@ -48,7 +48,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// What is left to record, or everything that happened if only the log knows.
+    /// The reports that are not recorded yet, or all reports if the log must be read.
     fn known_rest_of(&self, told: Vec<Reported>) -> Result<Vec<Reported>, Vec<Reported>> {
         match &*self.before.lock().unwrap_or_else(PoisonError::into_inner) {
             Before::Known(recorded) => Ok(recorded.rest_of(told)),
@@ -56,11 +56,11 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// What the log has of the effect.
+    /// The reports of the effect in the log.
     async fn logged(&self) -> Result<Recorded, Refusal> {
         let row = self.runs.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())?;
-        // What a fork copied was told of an effect of its source.
+        // Events that a fork copied belong to an effect of its source.
         let from = genesis.fork.map_or(0, |fork| fork.from_sequence);
         let mut recorded = Recorded::default();
         for event in self.runs.events(self.run_id, from).await? {
@@ -68,7 +68,7 @@ impl<'a> Telling<'a> {
                 continue;
             }
             match &event.data {
-                // Another attempt, or another effect, begins after these.
+                // These events start another attempt or another effect.
                 EventData::NodeStarted(_)
                 | EventData::NodeRetried(_)
                 | EventData::NodeSuspended(_)
@@ -81,13 +81,13 @@ impl<'a> Telling<'a> {
         Ok(recorded)
     }
 
-    /// What was told is recorded, in the events that end before `next`.
+    /// Marks reports as recorded, in the events that end before `next`.
     fn heard(&self, told: &[Reported], next: u64) {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let Before::Known(recorded) = &mut *before else { return };
         let first = next.saturating_sub(told.len() as u64);
         for (sequence, told) in (first..).zip(told) {
-            // What decides something is not told before the end.
+            // A report that affects the decision is only recorded at the end.
             if let Some(data) = told.data() {
                 recorded.add(data, event_id(self.run_id, sequence));
             }

@@ -1,7 +1,7 @@
-//! How many requests in how much time: token buckets, for each key, each tenant and each route.
+//! Rate limits: token buckets for each key, tenant and route.
 //!
-//! A bucket holds as many tokens as may be spent at once and fills at a steady rate. Nothing is limited unless it was
-//! configured. Time is passed in.
+//! A bucket holds as many tokens as the burst allows and refills at a steady rate. Nothing is limited unless it was configured.
+//! Callers pass the time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use super::{ApiCode, Refusal};
 use canon::time::Timestamp;
 use flow::id::Tenant;
 
-/// The most buckets that are remembered. When there are more, those that are full again are forgotten: they are as good as new.
+/// The maximum number of buckets in memory. Beyond it, full buckets are removed, because they are equivalent to new ones.
 const MAX_BUCKETS: usize = 100_000;
-/// A token, in thousandths, so that a bucket fills with every millisecond.
+/// One token, in thousandths, so that a bucket refills every millisecond.
 const TOKEN: u64 = 1000;
 
-/// A rate: so many requests a second, and so many at once.
+/// A rate: requests per second, and the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     per_second: u64,
@@ -24,7 +24,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate; both numbers are at least one.
+    /// Creates a rate. Both numbers are at least one.
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self { per_second: u64::from(per_second.max(1)), burst: u64::from(burst.max(1)) }
     }
@@ -36,10 +36,10 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What a limit is for.
+/// What a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RateScope {
-    /// Each key for itself.
+    /// Each key separately.
     Key,
     /// All keys of a tenant together.
     Tenant,
@@ -57,7 +57,7 @@ impl fmt::Display for RateScope {
     }
 }
 
-/// The limits that were configured.
+/// The configured limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// For each key.
@@ -68,18 +68,18 @@ pub struct RateLimits {
     pub route: Option<Rate>,
 }
 
-/// Who asks for what.
+/// The request that a limit is applied to.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What the key is kept under, or something else that tells callers without one apart. Never the key.
+    /// The hash of the key, or another id for callers without one. Never the key itself.
     pub key: &'a str,
-    /// The tenant, where it is known.
+    /// The tenant, if it is known.
     pub tenant: Option<&'a Tenant>,
     /// The pattern of the route.
     pub route: &'a str,
 }
 
-/// The limits with what was spent of them.
+/// The limits and their buckets.
 #[derive(Debug, Default)]
 pub struct RateLimiter {
     limits: RateLimits,
@@ -87,7 +87,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter for these limits.
+    /// Creates a limiter.
     pub fn new(limits: RateLimits) -> Self {
         Self { limits, buckets: Mutex::default() }
     }
@@ -97,10 +97,10 @@ impl RateLimiter {
         self.limits != RateLimits::default()
     }
 
-    /// Takes a token of each bucket that the request needs, or none of them.
+    /// Takes a token from each bucket that the request needs, or from none of them.
     ///
     /// # Errors
-    /// `rate_limited`, with when to come back.
+    /// `rate_limited`, with the time to wait before a retry.
     pub fn admit(&self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Refusal> {
         let wanted = [
             (RateScope::Key, self.limits.key, Some(asked.key)),
@@ -156,7 +156,7 @@ fn refused(scope: RateScope, rate: Rate, milliseconds: u64) -> Refusal {
         .detail("limit", rate.per_second)
 }
 
-/// How many tokens there were at a moment, in thousandths.
+/// The number of tokens at a time, in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     tokens: u64,
@@ -168,7 +168,7 @@ impl Bucket {
         Self { tokens: rate.burst * TOKEN, at: now }
     }
 
-    /// The bucket at a later moment. A clock that went back fills nothing, and takes nothing.
+    /// The bucket at a later time. If the clock was set back, the bucket does not change.
     fn filled(self, rate: Rate, now: Timestamp) -> Self {
         let added = now.since(self.at).saturating_mul(rate.per_second);
         Self { tokens: self.tokens.saturating_add(added).min(rate.burst * TOKEN), at: now.max(self.at) }

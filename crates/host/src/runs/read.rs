@@ -1,4 +1,4 @@
-//! What readers see.
+//! Reads runs for callers.
 
 use std::sync::Arc;
 
@@ -18,31 +18,31 @@ use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
 use super::live::{genesis_in, unreadable_event, unreadable_snapshot};
 use super::{ApiCode, Caller, Refusal, Runs};
 
-/// The most runs of one page of a list.
+/// The maximum number of runs in one page of a list.
 pub const MAX_LISTED: usize = 200;
-/// The most events of one page.
+/// The maximum number of events in one page.
 pub const MAX_EVENTS: usize = 200;
-/// How much of the log one page of events is taken from, in bytes.
+/// The maximum size of the part of the log that one page of events is read from, in bytes.
 const PAGE_BYTES: usize = 1 << 20;
-/// The most artifacts that are listed of a run.
+/// The maximum number of artifacts listed for a run.
 pub const MAX_ARTIFACTS: usize = 200;
 
 /// A run that started another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentRun {
     pub run_id: RunId,
-    /// The type of the node that did.
+    /// The type of the node that started it.
     pub type_id: String,
 }
 
 impl Runs {
-    /// What a run was created with, whosever it is.
+    /// The genesis of a run of any tenant.
     pub(super) async fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
         let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
     }
 
-    /// A run of the caller's tenant. One of another tenant is not there.
+    /// A run of the caller's tenant. Runs of other tenants are not found.
     pub(super) async fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<StoredRun, Refusal> {
         self.store().run(Some(&caller.tenant), run_id).await?.ok_or_else(Refusal::no_run)
     }
@@ -50,24 +50,24 @@ impl Runs {
     /// The snapshot of a run, and the sequence of its last event, which changes whenever the run does.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn read(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, u64), Refusal> {
         let row = self.visible(caller, run_id).await?;
         let sequence = row.next_sequence;
         Ok((self.shown(caller, row).await?.0, sequence))
     }
 
-    /// The snapshot of a run, and a name for exactly these bytes: the sequence, and while somebody is needed the period that the
-    /// token in it is of, so that nobody keeps a token that has expired because the run has not changed. For a reader who is told
-    /// how an agent connects, it also names how far the session is. No token is ever part of it.
+    /// The snapshot of a run, and an entity tag for exactly these bytes. The tag has the sequence. While an interrupt is pending, it
+    /// also has the period of the token in the snapshot, so that a client does not keep an expired token because the run has not
+    /// changed. For a reader who may see how an agent connects, it also has the progress of the session. It never contains a token.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn read_tagged(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, String), Refusal> {
         let row = self.visible(caller, run_id).await?;
         let mut tag = row.next_sequence.to_string();
         if row.status.is_waiting() {
-            // Tokens are made for their reader, so another key of the same client has another answer.
+            // Tokens are issued to the reader, so the response differs for another key of the same client.
             let reader = Recipient::caller(caller).tag();
             tag = format!("{tag}.{}.{reader}", self.now().0 / TOKEN_PERIOD_MS);
         }
@@ -78,7 +78,7 @@ impl Runs {
         Ok((bytes, tag))
     }
 
-    /// What a reader sees, and what the name for it holds of a session.
+    /// The snapshot as a reader may see it, and the part of its tag that is about a session.
     async fn shown(&self, caller: &Caller, row: StoredRun) -> Result<(Bytes, Option<String>), Refusal> {
         if !row.status.is_waiting() {
             return Ok((row.snapshot, None));
@@ -86,12 +86,12 @@ impl Runs {
         let run_id = &row.run_id;
         let mut snapshot: Value =
             serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
-        // A child of it waits, and is answered itself.
+        // A child of the run waits. The reply goes to the child.
         if snapshot.get("interrupt").is_none() {
             return Ok((row.snapshot, None));
         }
-        // Somebody is needed: a caller who may respond gets a token to answer with, any other one to inspect with. Tokens are made
-        // here, for this caller, and kept nowhere.
+        // An interrupt is pending. A caller who may respond gets a token to reply with, any other caller a token to inspect with.
+        // Tokens are created here, for this caller, and are not stored.
         let loaded = self.load(run_id).await?;
         let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(NodeId::new);
         let mut of_session = None;
@@ -110,29 +110,29 @@ impl Runs {
         Ok((snapshot.to_string().into_bytes().into(), of_session))
     }
 
-    /// The state of a run, and the sequence of its next event.
+    /// The status of a run, and the sequence of its next event.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
         let row = self.visible(caller, run_id).await?;
         Ok((row.status, row.next_sequence))
     }
 
-    /// A run in types, and the sequence of its next event. Tokens that answer its interrupts are not part of it.
+    /// A typed view of a run, and the sequence of its next event. It has no tokens for interrupts.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn view(&self, caller: &Caller, run_id: &RunId) -> Result<(RunView, u64), Refusal> {
         let row = self.visible(caller, run_id).await?;
         let view = RunView::read(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         Ok((view, row.next_sequence))
     }
 
-    /// As [`Runs::list`], in types, with the cursor of the next page.
+    /// Like [`Runs::list`], with typed views, and the cursor of the next page.
     ///
     /// # Errors
-    /// As for [`Runs::list`], and if a snapshot cannot be read.
+    /// Like [`Runs::list`], and if a snapshot cannot be read.
     pub async fn views(
         &self,
         caller: &Caller,
@@ -148,7 +148,7 @@ impl Runs {
     /// A page of the runs of a tenant, newest first: at most [`MAX_LISTED`].
     ///
     /// # Errors
-    /// The cursor of the filter is invalid, or the store cannot be read.
+    /// If the cursor of the filter is invalid, or the store cannot be read.
     pub async fn list(&self, caller: &Caller, filter: &RunFilter, limit: usize) -> Result<RunPage, Refusal> {
         Ok(self.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
     }
@@ -156,7 +156,7 @@ impl Runs {
     /// An artifact of a run.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such artifact.
     pub async fn artifact(
         &self,
         caller: &Caller,
@@ -168,10 +168,10 @@ impl Runs {
         found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact of this id"))
     }
 
-    /// The ids of the artifacts of a run, the first [`MAX_ARTIFACTS`] of them.
+    /// The ids of the first [`MAX_ARTIFACTS`] artifacts of a run.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
         self.visible(caller, run_id).await?;
         Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
@@ -180,16 +180,16 @@ impl Runs {
     /// The workflow that a run is pinned to.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn definition_of(&self, caller: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Refusal> {
         let row = self.visible(caller, run_id).await?;
         self.pinned(&row).await
     }
 
-    /// Some events of a run from a sequence on, as a reader may see them, and whether more follow.
+    /// A page of events of a run from a sequence on, as a reader may see them, and whether more follow.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn event_page(
         &self,
         caller: &Caller,
@@ -210,10 +210,10 @@ impl Runs {
         Ok((events, more))
     }
 
-    /// Everything that a run waits for somebody to answer, in the order in which it was asked.
+    /// All pending interrupts of a run, in the order in which they were raised.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn open_interrupts(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Interrupt>, Refusal> {
         let row = self.visible(caller, run_id).await?;
         if row.status.is_terminal() {
@@ -224,21 +224,21 @@ impl Runs {
         Ok(open)
     }
 
-    /// A number that is another one whenever something has happened to any run of this process.
+    /// A number that changes whenever a run changes in this process.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }
 
-    /// How two runs differ.
+    /// The differences between two runs.
     ///
     /// # Errors
-    /// When one of them is not there.
+    /// If one of them does not exist.
     pub async fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Difference, Refusal> {
         let read = async |run_id: &RunId| -> Result<_, Refusal> {
             let row = self.visible(caller, run_id).await?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
             let (definition, events) = (self.pinned(&row).await?, self.events(run_id, 0).await?);
-            // Compared as they are shown: a difference tells of what is hidden neither the value nor that it differs.
+            // Compared as readers see them: a difference must not reveal hidden values, nor that they differ.
             let mask = Mask::of(&definition);
             let shown = events.iter().map(|event| match &mask {
                 Some(mask) => mask.shown(event),
@@ -262,10 +262,10 @@ impl Runs {
         Ok(history::difference(a, b))
     }
 
-    /// The run that started a run, where one did.
+    /// The run that started a run, if there is one.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// If there is no such run.
     pub async fn parent(&self, caller: &Caller, run_id: &RunId) -> Result<Option<ParentRun>, Refusal> {
         let row = self.visible(caller, run_id).await?;
         let parent = genesis_in(&row)?.parent;

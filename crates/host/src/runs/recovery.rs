@@ -1,7 +1,7 @@
-//! After a start: every run that was under way goes on.
+//! Recovery after a start: every active run continues.
 //!
-//! Requests are answered meanwhile. A run that was not recovered yet can be read, because its record is on the disk, and cancelled.
-//! Anything else that happens to it recovers it first, so that it finds the run as it would have, had the process never ended.
+//! The host serves requests meanwhile. A run that is not recovered yet can be read, because its record is durable, and cancelled. Any
+//! other input recovers the run first, so that it finds the run as if the process had never ended.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -14,34 +14,34 @@ use super::compute_pool::may_be_heavy;
 use super::effects::parent_cancelled;
 use super::{Direct, Refusal, Runs};
 
-/// How many runs are looked up at once.
+/// How many runs are read at once.
 const PAGE: usize = 500;
-/// How many of them are recovered at once.
+/// How many runs are recovered at once.
 const AT_ONCE: usize = 32;
 
-/// The runs that were under way when the process before this one ended.
+/// The runs that were active when the previous process ended.
 #[derive(Default)]
 pub(super) struct Recovery {
     left: Mutex<Left>,
-    /// Runs that may take long are recovered one after another, so that the others can be cancelled meanwhile.
+    /// Serializes the recovery of runs that may take long, so that other runs can be cancelled meanwhile.
     heavy: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Left {
-    /// Those that nothing happened to since.
+    /// The runs that are not recovered yet.
     waiting: HashSet<RunId>,
-    /// All that were found, while they are being recovered.
+    /// The number of runs to recover, while the recovery is in progress.
     found: Option<usize>,
     done: usize,
 }
 
-/// How far the recovery of runs is.
+/// The progress of the recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryProgress {
-    /// How many runs were recovered.
+    /// The number of recovered runs.
     pub recovered: usize,
-    /// How many there are to recover.
+    /// The number of runs to recover.
     pub total: usize,
 }
 
@@ -50,7 +50,7 @@ impl Recovery {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a run still has to be recovered. The first caller that needs the run recovers it.
+    /// Takes a run that is not recovered yet. Returns true only to the first caller, which must recover the run.
     fn take(&self, run_id: &RunId) -> bool {
         let mut left = self.left();
         !left.waiting.is_empty() && left.waiting.remove(run_id)
@@ -58,17 +58,17 @@ impl Recovery {
 }
 
 impl Runs {
-    /// How far the recovery is; nothing where none is under way.
+    /// The progress of the recovery. `None` if no recovery is in progress.
     pub fn recovering(&self) -> Option<RecoveryProgress> {
         let left = self.inner.recovery.left();
         left.found.map(|total| RecoveryProgress { recovered: left.done, total })
     }
 
-    /// Finds every run that is not at its end, to be recovered by [`Runs::recover_found`]. There is one host for a store, so whatever is
-    /// found is nobody's. To be called once, before anything else is asked of the host: runs that are created later are not to be recovered.
+    /// Finds all runs that have not ended, for [`Runs::recover_found`]. A store has one host, so no other process owns them.
+    /// Call this once, before any other operation: runs that are created later must not be recovered.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn find_unrecovered(&self) -> Result<usize, Refusal> {
         let mut found: Vec<RunId> = Vec::new();
         loop {
@@ -85,10 +85,10 @@ impl Runs {
         Ok(total)
     }
 
-    /// Takes over the runs that [`Runs::find_unrecovered`] found, some at a time. Gives how many of them go on.
+    /// Recovers the runs that [`Runs::find_unrecovered`] found, several at a time. Returns how many were recovered.
     pub async fn recover_found(&self) -> usize {
         let mut found: Vec<RunId> = self.inner.recovery.left().waiting.iter().cloned().collect();
-        // Those that began first go on first.
+        // Oldest first.
         found.sort_unstable();
         let mut recovered = 0;
         for group in found.chunks(AT_ONCE) {
@@ -106,16 +106,16 @@ impl Runs {
         recovered
     }
 
-    /// Takes over every run that is not at its end, and waits until all of them go on.
+    /// Recovers all runs that have not ended, and waits until that is done.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn recover(&self) -> Result<usize, Refusal> {
         self.find_unrecovered().await?;
         Ok(self.recover_found().await)
     }
 
-    /// Recovers a run before something else happens to it, where nobody did yet. One that is cancelled needs no recovery.
+    /// Recovers a run before another input, if it is not recovered yet. A run that is cancelled needs no recovery.
     pub(super) async fn recover_first(&self, run_id: &RunId, input: &Input) -> Result<(), Refusal> {
         if !self.inner.recovery.take(run_id) || matches!(input, Input::Cancel { .. } | Input::Recover) {
             return Ok(());
@@ -125,7 +125,7 @@ impl Runs {
         if let Err(refusal) = recovered
             && refusal.is_host_failure()
         {
-            // The next one tries again.
+            // The next input retries.
             self.inner.recovery.left().waiting.insert(run_id.to_owned());
             return Err(refusal);
         }
@@ -140,7 +140,7 @@ impl Runs {
                 false => None,
             };
             if !runs.inner.recovery.take(&run_id) {
-                // Something happened to it meanwhile, which recovered or cancelled it.
+                // Another input recovered or cancelled the run meanwhile.
                 return true;
             }
             let input = runs.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
@@ -153,7 +153,7 @@ impl Runs {
         self.pinned(&row).await.is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
-    /// The word of its parent that it is to end, where the host stopped before the child heard of it.
+    /// The cancellation by its parent, if the host stopped before the child received it.
     async fn missed_cancel(&self, run_id: &RunId) -> Option<Input> {
         let row = self.store().run(None, run_id).await.ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;

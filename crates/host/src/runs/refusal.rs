@@ -1,4 +1,4 @@
-//! What a caller of the protocol is told when it does not work: a closed set of codes.
+//! Refusals: why a request failed, with the closed set of error codes of the protocol.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use super::Scope;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident => $text:literal $kind:ident,)+) => {
-        /// The codes of the protocol.
+        /// The error codes of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ApiCode {
             $($(#[$doc])* $name,)+
         }
 
         impl ApiCode {
-            /// Every code.
+            /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// The spelling.
+            /// The code in the protocol.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
                 }
             }
 
-            /// What kind of refusal it is.
+            /// The category of the code.
             pub const fn kind(self) -> RefusalKind {
                 match self {
                     $(Self::$name => RefusalKind::$kind,)+
@@ -38,81 +38,81 @@ macro_rules! codes {
 }
 
 codes! {
-    /// No key, or none that is known.
+    /// The key is missing or unknown.
     Unauthenticated => "unauthenticated" Unauthenticated,
-    /// The key's time is over.
+    /// The key has expired.
     KeyExpired => "key_expired" Unauthenticated,
-    /// The key was taken back.
+    /// The key was revoked.
     KeyRevoked => "key_revoked" Unauthenticated,
-    /// The key may not.
+    /// The caller is not allowed to do this.
     Forbidden => "forbidden" Forbidden,
-    /// The request is not as it has to be.
+    /// The request is invalid.
     ValidationError => "validation_error" Invalid,
-    /// The request is well formed and does not fit.
+    /// The request is well formed, but cannot be applied.
     Unprocessable => "validation_error" Unprocessable,
-    /// There is no such thing.
+    /// The resource was not found.
     NotFound => "not_found" NotFound,
     /// There is no such run.
     RunNotFound => "run_not_found" NotFound,
     /// There is no such workflow.
     WorkflowNotFound => "workflow_not_found" NotFound,
-    /// Another run of the scope is under way.
+    /// Another run of the scope is active.
     RunAlreadyActive => "run_already_active" Conflict,
-    /// The key was used for another request.
+    /// The idempotency key was used for another request.
     IdempotencyKeyMismatch => "idempotency_key_mismatch" Conflict,
-    /// The run is in another state.
+    /// The state of the run does not allow it.
     Conflict => "conflict" Conflict,
-    /// There is no such stream mode.
+    /// The stream mode is unknown.
     UnsupportedStreamMode => "unsupported_stream_mode" Invalid,
     /// Too many requests.
     RateLimited => "rate_limited" RateLimited,
-    /// The host has too much to do.
+    /// The host is overloaded or temporarily cannot serve the request.
     ServiceUnavailable => "service_unavailable" Unavailable,
-    /// The host does not serve what the workflow needs.
+    /// The workflow requires a capability that the host does not have.
     CapabilityRequired => "capability_required" Invalid,
-    /// Nothing waits there.
+    /// No interrupt is pending.
     InterruptNotFound => "interrupt_not_found" NotFound,
-    /// A type of node needs a part of the host that it does not serve.
+    /// A node type requires a feature that the host does not serve.
     PackPeerDependencyMissing => "pack_peer_dependency_missing" Invalid,
-    /// A type of node is of a pack that is installed and could not be loaded.
+    /// A node type belongs to an installed pack that failed to load.
     PackLoadFailure => "pack_load_failure" Invalid,
-    /// It was answered before.
+    /// The interrupt was already resolved.
     InterruptAlreadyResolved => "interrupt_already_resolved" Conflict,
-    /// The token's time is over.
+    /// The token has expired.
     InterruptExpired => "interrupt_expired" Gone,
-    /// It ended with its run.
+    /// The interrupt ended with its run.
     InterruptGone => "interrupt_gone" Gone,
-    /// Callers choose no credential.
+    /// Callers are not allowed to choose a credential.
     CredentialForbidden => "credential_forbidden" Forbidden,
     /// The host has no credentials to choose from.
     CredentialUnavailable => "credential_unavailable" Invalid,
-    /// Only for keys of tests.
+    /// Only test keys may force an engine version.
     ForceEngineVersionForbidden => "force_engine_version_forbidden" Forbidden,
-    /// No such version of the engine.
+    /// The engine version is unknown.
     UnsupportedForceEngineVersion => "unsupported_force_engine_version" Invalid,
-    /// Only for keys of tests.
+    /// Only test keys may use a mock provider.
     MockProviderForbidden => "mock_provider_forbidden" Forbidden,
-    /// No such mock of a provider.
+    /// The mock provider is unknown.
     UnsupportedMockProvider => "unsupported_mock_provider" Invalid,
-    /// The address may not be called.
+    /// The webhook address is not allowed.
     WebhookUrlRejected => "webhook_url_rejected" Invalid,
-    /// The endpoint of a subscription did not repeat a challenge.
+    /// The endpoint of a subscription did not repeat the challenge.
     WebhookEndpointUnverified => "webhook_endpoint_unverified" Invalid,
     /// There is no such subscription.
     SubscriptionNotFound => "subscription_not_found" NotFound,
-    /// The way of asking is unknown here.
+    /// The HTTP method is not allowed.
     MethodNotAllowed => "method_not_allowed" MethodNotAllowed,
-    /// `OpenWOP-Version` names another major version than the path.
+    /// `OpenWOP-Version` names another major version than the URL path.
     ProtocolVersionMismatch => "protocol_version_mismatch" Invalid,
-    /// The client speaks a version of the protocol that is not served.
+    /// The client uses a protocol version that is not served.
     ProtocolVersionUnsupported => "protocol_version_unsupported" UnsupportedVersion,
     /// The request did not arrive in time.
     RequestTimeout => "request_timeout" TimedOut,
     /// The request is too large.
     PayloadTooLarge => "payload_too_large" TooLarge,
-    /// The media type is unknown here.
+    /// The media type is not supported.
     UnsupportedMediaType => "unsupported_media_type" UnsupportedMedia,
-    /// The host does not do this.
+    /// The host does not implement this.
     NotImplemented => "not_implemented" NotImplemented,
     /// The operation belongs to a capability that this host does not have.
     CapabilityNotProvided => "capability_not_provided" NotImplemented,
@@ -122,47 +122,47 @@ codes! {
     InternalError => "internal_error" Failed,
 }
 
-/// What a refusal means. Several codes share one; a protocol has one status for each.
+/// The category of a refusal. Several codes share one; a protocol maps each category to one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
-    /// Nobody knows who asks.
+    /// The caller is not authenticated.
     Unauthenticated,
-    /// The caller may not.
+    /// The caller is not allowed to do this.
     Forbidden,
-    /// The request is not well formed.
+    /// The request is malformed.
     Invalid,
-    /// The request is well formed and does not fit what is there.
+    /// The request is well formed, but cannot be applied.
     Unprocessable,
-    /// There is no such thing for the caller.
+    /// The caller can see no such resource.
     NotFound,
-    /// The state of what is there does not allow it.
+    /// The state of the resource does not allow it.
     Conflict,
-    /// It was there and is over.
+    /// The resource existed and has ended.
     Gone,
-    /// The thing is there and is not asked for in this way.
+    /// The resource exists, but not with this method.
     MethodNotAllowed,
-    /// The caller speaks a version of the protocol that is not served.
+    /// The caller uses a protocol version that is not served.
     UnsupportedVersion,
     /// The request did not arrive in time.
     TimedOut,
     /// The request is too large.
     TooLarge,
-    /// The media type is not served.
+    /// The media type is not supported.
     UnsupportedMedia,
-    /// The caller asks too often.
+    /// The caller sends too many requests.
     RateLimited,
     /// The host failed.
     Failed,
-    /// The host does not do this.
+    /// The host does not implement this.
     NotImplemented,
-    /// The host cannot do it now.
+    /// The host temporarily cannot serve the request.
     Unavailable,
     /// The disk of the host is full.
     StorageFull,
 }
 
 impl RefusalKind {
-    /// Whether the host is at fault and not the request: the same request may succeed later, so background work retries it.
+    /// Whether the host is at fault and not the request. The same request may succeed later, so background work retries it.
     pub const fn is_host_failure(self) -> bool {
         match self {
             Self::Failed | Self::NotImplemented | Self::Unavailable | Self::StorageFull => true,
@@ -193,15 +193,15 @@ impl fmt::Display for ApiCode {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub code: ApiCode,
-    /// A sentence that says what to do. Never what the caller sent, which might be a secret.
+    /// A sentence that says what to do. It never repeats the caller's input, which might be a secret.
     pub message: String,
-    /// More, for programs.
+    /// Machine-readable details.
     pub details: Map<String, Value>,
-    /// In how many seconds to come back.
+    /// After how many seconds to retry.
     pub retry_after: Option<u64>,
-    /// What made the host fail. For its log, never for the caller.
+    /// Why the host failed. Logged, and never sent to the caller.
     cause: Option<Cause>,
-    /// Whether something was read that is not what was written.
+    /// Whether a damaged record was read.
     is_damage: bool,
 }
 
@@ -218,17 +218,17 @@ impl Refusal {
         }
     }
 
-    /// A record is there and is not what was written: only a restored copy helps.
+    /// A stored record is damaged. Only restoring a backup helps.
     pub(super) fn damaged(message: impl Into<String>) -> Self {
         Self { is_damage: true, ..Self::new(ApiCode::InternalError, message) }
     }
 
-    /// Whether something was read that is not what was written.
+    /// Whether a damaged record was read.
     pub(super) fn is_damage(&self) -> bool {
         self.is_damage
     }
 
-    /// Keeps the error that led to this refusal as its source.
+    /// Sets the error that led to this refusal as its source.
     #[must_use]
     pub fn because(mut self, cause: Cause) -> Self {
         self.cause = Some(cause);
@@ -242,15 +242,15 @@ impl Refusal {
         self
     }
 
-    /// Says when to come back.
+    /// Sets after how many seconds to retry.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self.detail("retryAfter", seconds)
     }
 
-    /// Whether the same request would meet it again, so that it is recorded for the caller's key. Not what a caller mends before
-    /// asking again, a body or a right, and not what passes by itself.
+    /// Whether the same request would always be refused, so that the refusal is recorded for the idempotency key. False for what the
+    /// caller can fix, such as a body or a missing scope, and for temporary failures.
     pub fn is_final(&self) -> bool {
         let stays = match self.code.kind() {
             RefusalKind::Unauthenticated
@@ -279,24 +279,24 @@ impl Refusal {
         self.code.kind().is_host_failure()
     }
 
-    /// The host has too much to do.
+    /// The host is temporarily unavailable.
     pub fn unavailable(message: &str, seconds: u64) -> Self {
         Self::new(ApiCode::ServiceUnavailable, message).retry_after(seconds)
     }
 
-    /// The key lacks a right.
+    /// The key lacks a scope.
     pub fn scope(scope: Scope) -> Self {
         let message = format!("the key lacks the scope {scope}; use a key that has it");
         Self::new(ApiCode::Forbidden, message).detail("scopeRequired", scope.as_str())
     }
 
-    /// The cursor of a list is not one that this host returned.
+    /// The list cursor was not returned by this host.
     pub fn invalid_cursor() -> Self {
         let message = "the cursor is not one that this host gave; leave it out to begin anew";
         Self::new(ApiCode::ValidationError, message).detail("field", "cursor")
     }
 
-    /// There is no such run, or none that the caller may know of.
+    /// There is no such run, or the caller cannot see it.
     pub fn no_run() -> Self {
         Self::new(ApiCode::RunNotFound, "there is no such run; list runs with GET /v1/runs")
     }

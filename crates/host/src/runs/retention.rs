@@ -1,8 +1,8 @@
-//! How long things are kept.
+//! Retention: deletes old runs and recorded replies.
 //!
-//! Runs are kept for good unless somebody says otherwise; answers to requests with a key for a day. What is over is deleted in small
-//! commits through the one writer, so that nobody who works waits for long. A run goes with the runs that it started, once all
-//! of them ended long enough ago, and not while a fork of it is under way.
+//! Runs are kept forever by default; replies for idempotency keys are kept for a day. Deletion uses small commits, so that other
+//! writes are not delayed for long. A run is deleted together with its descendants, once all of them ended long enough ago, and
+//! not while a fork of it is active.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -15,28 +15,28 @@ use serde_json::json;
 
 use super::{Caller, Refusal, Runs};
 
-/// How long answers are kept at least, as the protocol wants: a day.
+/// The minimum retention of replies, as the protocol requires: one day.
 pub const MIN_ANSWERS: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a run that has ended is kept at least, so that whoever waits for it can still read it.
+/// The minimum retention of an ended run, so that waiting clients can still read it.
 pub const MIN_FINISHED_RUNS: Duration = Duration::from_secs(60);
 
-/// How often what is over is looked for.
+/// The interval between sweeps.
 const EVERY: Duration = Duration::from_secs(10 * 60);
-/// How long after the start it is looked for first: there is more important work then.
+/// The delay of the first sweep after the start, which has more important work.
 const FIRST: Duration = Duration::from_secs(60);
-/// How many runs are looked at, and how many answers are deleted, at once.
+/// How many runs are examined and how many replies are deleted at once.
 const PAGE: usize = 500;
-/// The most runs that one commit deletes.
+/// The maximum number of runs that one commit deletes.
 const DELETED_AT_ONCE: usize = 100;
-/// How long the writer has for others between two commits.
+/// The pause between two commits, for other writers.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is kept for how long.
+/// How long data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Runs, after they ended. For good where nothing is said.
+    /// The retention of ended runs. `None` keeps them forever.
     pub finished_runs: Option<Duration>,
-    /// Answers to requests with a key.
+    /// The retention of replies for idempotency keys.
     pub answers: Duration,
 }
 
@@ -50,12 +50,12 @@ impl Default for Retention {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub runs: usize,
-    /// Whether answers were.
+    /// Whether replies were deleted.
     pub answers: bool,
 }
 
 impl Runs {
-    /// Deletes what is over from time to time, for ever. Ends when the host is drained.
+    /// Sweeps periodically, until the host is drained.
     pub async fn keep_retention(&self, retention: Retention, mut told: impl FnMut(Result<Swept, Refusal>)) {
         let mut wait = FIRST;
         while !self.is_stopping() {
@@ -67,10 +67,10 @@ impl Runs {
         }
     }
 
-    /// Deletes what is over now.
+    /// Deletes everything whose retention is over.
     ///
     /// # Errors
-    /// When the store fails. What was deleted before stays deleted.
+    /// If the store fails. What was already deleted stays deleted.
     pub async fn sweep(&self, retention: Retention) -> Result<Swept, Refusal> {
         let answers = self.sweep_answers(before(self.now(), retention.answers.max(MIN_ANSWERS))).await?;
         let runs = match retention.finished_runs {
@@ -97,7 +97,7 @@ impl Runs {
         loop {
             let AgedPage { runs: page, next } = self.store().aged_runs(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(swept) };
-            // Runs are listed in the order of their creation, so the following ones are younger still.
+            // Runs are listed in the order of their creation, so all following runs are newer.
             let is_last = last.created_at >= before || next.is_none();
             after = next;
             let mut families = Vec::new();
@@ -124,7 +124,8 @@ impl Runs {
         }
     }
 
-    /// A run and all that it started, the youngest first, where all of them are over: whatever a crash leaves of it has its parent.
+    /// A run and its descendants, newest first, if the retention of all is over. In this order, a crash never leaves a child without its
+    /// parent.
     async fn family(
         &self,
         run: AgedRun,
@@ -151,7 +152,7 @@ impl Runs {
         Ok(Some(family))
     }
 
-    /// The runs that a fork under way was made of: it may still ask for the children that they started.
+    /// The source runs of active forks. A fork may still need the children that its source started.
     async fn forked_sources(&self) -> Result<HashSet<RunId>, Refusal> {
         let mut sources = HashSet::new();
         let mut after: Option<RunId> = None;
@@ -167,7 +168,7 @@ impl Runs {
         }
     }
 
-    /// Deletes runs, with one entry in the audit log of each tenant.
+    /// Deletes runs, with one audit entry for each tenant.
     async fn delete(&self, runs: &[AgedRun], before: Timestamp) -> Result<(), Refusal> {
         let mut changes: Vec<_> =
             runs.iter().map(|run| Change::DeleteRun { run_id: run.run_id.clone() }).collect();
@@ -193,7 +194,7 @@ fn is_over(run: &AgedRun, before: Timestamp) -> bool {
     run.has_ended && run.updated_at < before
 }
 
-/// The moment that is so long ago.
+/// The time at which the retention period began.
 fn before(now: Timestamp, kept: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX)))
 }

@@ -1,4 +1,4 @@
-//! A new key in the place of an old one, with a while in which both are good.
+//! Key rotation: replaces an API key, with a grace period in which both keys are valid.
 
 use canon::digest::Digest;
 use ports::runs::Change;
@@ -7,15 +7,15 @@ use serde_json::json;
 use super::keys::{ApiKey, hash, new_key};
 use super::{ApiCode, Caller, Refusal, Runs, no_entropy};
 
-/// The longest time in which both keys are good: thirty days. Longer is two keys, not a rotation.
+/// The maximum grace period: thirty days. For longer periods, create a second key instead.
 pub const MAX_GRACE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 impl Runs {
-    /// Makes a key with the tenant and the rights of another, which is good for `grace_ms` more and then revoked. The new key is
-    /// shown here and nowhere else.
+    /// Creates a key with the tenant and the scopes of another key. The old key is revoked after `grace_ms`. The new key is only shown in
+    /// the result.
     ///
     /// # Errors
-    /// When the old key is unknown, was taken back, or has expired, or the store fails.
+    /// If the old key is unknown, revoked or expired, or the store fails.
     pub async fn rotate_key(
         &self,
         by: &Caller,
@@ -30,7 +30,7 @@ impl Runs {
         let unknown = || Refusal::new(ApiCode::NotFound, "there is no such key; see `interlock key list`");
         let found = self.store().api_key(old).await?.ok_or_else(unknown)?;
         let found: ApiKey = serde_json::from_slice(&found).map_err(|_| unknown())?;
-        // Whoever may manage keys of one tenant learns nothing about those of another.
+        // Same error as for an unknown key, so that callers learn nothing about keys of other tenants.
         if found.tenant != by.tenant {
             return Err(unknown());
         }
@@ -46,12 +46,12 @@ impl Runs {
             scopes: found.scopes.clone(),
             test: found.test,
             created_at: now,
-            // A key that lives for a while is followed by one that lives as long.
+            // The new key has the same lifetime as the old one.
             expires_at: found.expires_at.map(|at| now.saturating_add(at.saturating_sub(found.created_at))),
             revoked_at: None,
             session: found.session.clone(),
         };
-        // A second rotation never gives the old key more time than the first did.
+        // A second rotation never extends the grace period of the first.
         let until = found.revoked_at.unwrap_or(u64::MAX).min(now.saturating_add(grace_ms));
         let old_key = ApiKey { revoked_at: Some(until), ..found };
         let document = |key: &ApiKey| serde_json::to_vec(key).map_err(|_| internal("the key cannot be kept"));

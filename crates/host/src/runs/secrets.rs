@@ -1,4 +1,4 @@
-//! Secrets by reference: workflows name them, the configuration says where they are, and nobody is shown them.
+//! Secrets by reference: workflows name them, the configuration says where they are, and their values are never shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use serde_json::{Map, Value, json};
 use super::{ApiCode, Refusal, Runs};
 use crate::executors::failure::ExecutorErrorCode;
 
-/// The largest secret, in bytes: a private key with its certificates fits.
+/// The maximum size of a secret, in bytes. A private key with its certificates fits.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
-/// The shortest secret that is looked for in texts, in bytes. Shorter ones are found in ordinary words.
+/// The minimum size of a secret that is redacted from text, in bytes. Shorter ones occur in ordinary words.
 const MIN_REDACTED_BYTES: usize = 4;
 
-/// The value of a secret. It has no way to be printed.
+/// The value of a secret. It cannot be printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(String);
 
@@ -29,7 +29,7 @@ impl SecretValue {
         Self(value)
     }
 
-    /// The value itself, for what needs it.
+    /// The value itself, for code that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -41,29 +41,29 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// Why a secret has no value. Messages never hold one.
+/// Why a secret has no value. Messages never contain a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// A reference is not of a known form.
+    /// The reference is malformed.
     #[error("a reference to a secret is `env:NAME` or `file:PATH`")]
     Reference,
-    /// The tenant has no secret of that id.
+    /// The tenant has no secret with that id.
     #[error("there is no secret of this id; add it to the table `secrets` of the configuration")]
     Unknown,
-    /// What it refers to is not there, or no text, or too large.
+    /// The referenced value is missing, not UTF-8, or too large.
     #[error("the secret cannot be read where the configuration says that it is")]
     Unreadable,
 }
 
-/// Where secrets come from.
+/// The source of secrets.
 pub trait Secrets: Send + Sync {
     /// The value of a tenant's secret.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// If there is no such secret, or it cannot be read.
     fn resolve(&self, tenant: &Tenant, secret_id: &str) -> Result<SecretValue, SecretError>;
 
-    /// Every secret that there is, as tenant and id.
+    /// All secrets, as tenant and id.
     fn known(&self) -> Vec<(Tenant, String)>;
 }
 
@@ -81,19 +81,19 @@ impl Secrets for NoSecrets {
     }
 }
 
-/// Where one secret is.
+/// The location of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretReference {
-    /// In a variable of the environment.
+    /// An environment variable.
     Environment(String),
     File(PathBuf),
 }
 
 impl SecretReference {
-    /// Reads `env:NAME` or `file:PATH`.
+    /// Parses `env:NAME` or `file:PATH`.
     ///
     /// # Errors
-    /// [`SecretError::Reference`].
+    /// [`SecretError::Reference`] if the reference is malformed.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
         match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
@@ -104,20 +104,20 @@ impl SecretReference {
         }
     }
 
-    /// The value, as it is now.
+    /// Reads the current value.
     ///
     /// # Errors
-    /// [`SecretError::Unreadable`].
+    /// [`SecretError::Unreadable`] if the value cannot be read.
     pub fn read(&self) -> Result<SecretValue, SecretError> {
         let text = match self {
             Self::Environment(name) => std::env::var(name).map_err(|_| SecretError::Unreadable)?,
             Self::File(path) => {
                 let file = std::fs::File::open(path).map_err(|_| SecretError::Unreadable)?;
-                // Opening a folder works, reading it does not; a device could be read for ever.
+                // The read is limited, because a device could be read forever. Reading a folder fails here.
                 let mut text = String::new();
                 let mut limited = file.take(MAX_SECRET_BYTES + 1);
                 limited.read_to_string(&mut text).map_err(|_| SecretError::Unreadable)?;
-                // Editors end files with a new line, which is no part of the secret.
+                // Editors end files with a newline, which is not part of the secret.
                 let end = text.trim_end_matches(['\r', '\n']).len();
                 text.truncate(end);
                 text
@@ -128,12 +128,12 @@ impl SecretReference {
     }
 }
 
-/// The secrets of a configuration. They are read anew whenever they are needed, so a file that was rotated is seen at once.
+/// The secrets of a configuration. Values are read whenever they are needed, so a rotated file takes effect immediately.
 #[derive(Clone, Debug, Default)]
 pub struct ConfiguredSecrets(BTreeMap<(Tenant, String), SecretReference>);
 
 impl ConfiguredSecrets {
-    /// Secrets as tenant, id and reference.
+    /// Creates the secrets from tenant, id and reference.
     pub fn new(secrets: impl IntoIterator<Item = (Tenant, String, SecretReference)>) -> Self {
         Self(secrets.into_iter().map(|(tenant, id, reference)| ((tenant, id), reference)).collect())
     }
@@ -150,7 +150,7 @@ impl Secrets for ConfiguredSecrets {
     }
 }
 
-/// The values that must not be seen, by tenant: what one tenant's secret looks like says nothing to another.
+/// The values to redact, by tenant. They are separate because the redaction must not reveal secrets of another tenant.
 #[derive(Default)]
 pub(super) struct Resolved(RwLock<BTreeMap<Tenant, Vec<(String, String)>>>);
 
@@ -163,7 +163,7 @@ impl Resolved {
         let known = tenants.entry(tenant.to_owned()).or_default();
         if known.iter().all(|(known, _)| *known != value.0) {
             known.push((value.0.clone(), secret_id.to_owned()));
-            // A secret that holds another is replaced as a whole.
+            // Longest first, so that a secret that contains another is replaced as a whole.
             known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
         }
     }
@@ -217,12 +217,12 @@ fn replace(value: &mut Value, known: &[(String, String)]) {
 }
 
 impl Runs {
-    /// Whether there are any secrets.
+    /// Whether any secrets are configured.
     pub fn serves_secrets(&self) -> bool {
         !self.inner.options.secrets.known().is_empty()
     }
 
-    /// Refuses a caller who says which credential a provider is to get.
+    /// Refuses a caller who chooses the credential of a provider.
     pub(super) fn refuse_credential(&self, configurable: &Map<String, Value>) -> Result<(), Refusal> {
         if !names_credential(configurable) {
             return Ok(());
@@ -235,7 +235,7 @@ impl Runs {
         let message = "callers choose no credential here, the settings have one for each provider; leave \
                        `ai.credentialRef` out";
         let refusal = Refusal::new(ApiCode::CredentialForbidden, message);
-        // Only a name that the host has itself is repeated: anything else might be a secret.
+        // Only a provider name that the host knows is repeated, because anything else might be a secret.
         let providers = self.providers();
         let named = named_provider(configurable);
         let provider = match (named, providers.as_slice()) {
@@ -249,7 +249,7 @@ impl Runs {
         })
     }
 
-    /// Learns every secret that there is, so that none of them gets into a record even before a node asks for it.
+    /// Reads all secrets, so that they are redacted from records even before a node uses them.
     pub(super) fn learn_secrets(&self) {
         let secrets = &self.inner.options.secrets;
         for (tenant, id) in secrets.known() {
@@ -259,18 +259,18 @@ impl Runs {
         }
     }
 
-    /// Takes out what looks like a credential, and what is known to be a secret of the tenant.
+    /// Removes what looks like a credential, and known secrets of the tenant.
     pub(super) fn redact(&self, tenant: &Tenant, value: &mut Value) {
         self.inner.resolved.redact(tenant, value);
         flow::redact::value(value);
     }
 
-    /// Takes out what is known to be a secret of the tenant.
+    /// Removes known secrets of the tenant.
     pub(super) fn redact_known(&self, tenant: &Tenant, value: &mut Value) {
         self.inner.resolved.redact(tenant, value);
     }
 
-    /// What a node may know of a secret: its digest and its length.
+    /// What a node may see of a secret: its digest and its length.
     pub(super) fn fingerprint(&self, tenant: &Tenant, secret_id: &str) -> Result<Value, RunError> {
         match self.inner.options.secrets.resolve(tenant, secret_id) {
             Ok(value) => {

@@ -1,8 +1,8 @@
-//! Keys for one guided session, which carry their own proof.
+//! Self-contained keys for one guided session.
 //!
-//! A run that guides an agent tells an authorised reader how the agent connects, and that needs a key which opens this one
-//! session and nothing else. It is made when somebody reads, and kept nowhere: what it grants is in it, signed. It ends with its time,
-//! or with two rotations of the host's keys.
+//! A run with a guided node shows authorized readers how the agent connects. That needs a key that is valid for this session only.
+//! The key is created for each read and is not stored: it contains its grant, signed. It becomes invalid when it expires, or after
+//! two rotations of the host's secrets.
 
 use std::fmt;
 
@@ -13,24 +13,24 @@ use serde::{Deserialize, Serialize};
 
 use super::Runs;
 
-/// The beginning of every such key.
+/// The prefix of session keys.
 pub const PREFIX: &str = "ilk_session_";
 
-/// The latest end of a key: the largest integer that survives canonical JSON.
+/// The latest expiry of a key: the largest integer that canonical JSON can represent.
 const LATEST: u64 = (1 << 53) - 1;
 
-/// What a key grants: one session of one tenant, for a while.
+/// What a key grants: access to one session of one tenant, until it expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionGrant {
-    /// Whose session it is.
+    /// The tenant of the session.
     pub tenant: Tenant,
     pub session_id: String,
-    /// Until when, in milliseconds.
+    /// When the key expires, in milliseconds since the Unix epoch.
     pub expires_at: u64,
 }
 
-/// Makes such keys, and reads them.
+/// Creates and verifies session keys.
 #[derive(Clone)]
 pub struct SessionKeys {
     secrets: Vec<[u8; 32]>,
@@ -43,14 +43,14 @@ impl fmt::Debug for SessionKeys {
 }
 
 impl SessionKeys {
-    /// With these secrets: the current one, which signs, and then those that were rotated out and are still good.
+    /// Creates the signer from secrets. The first is current and signs; the others were rotated out and still verify.
     pub const fn new(secrets: Vec<[u8; 32]>) -> Self {
         Self { secrets }
     }
 
-    /// A key for a session, good before `expires_at`.
+    /// Creates a key for a session, valid until `expires_at`.
     ///
-    /// Without a secret there is none, and what is given back opens nothing.
+    /// Without a secret, the result is a key that is never valid.
     pub fn mint(&self, tenant: &Tenant, session_id: &str, expires_at: Timestamp) -> String {
         let grant = SessionGrant {
             tenant: tenant.to_owned(),
@@ -61,7 +61,7 @@ impl SessionKeys {
         format!("{PREFIX}{}", sealed.unwrap_or_default())
     }
 
-    /// What a key grants; nothing for one that was not made here, was changed, or whose time is over.
+    /// What a key grants. `None` if this host did not sign it, it was changed, or it has expired.
     pub fn verify(&self, key: &str, now: Timestamp) -> Option<SessionGrant> {
         let grant: SessionGrant =
             signed::open(Domain::SESSION_KEY, key.strip_prefix(PREFIX)?, &self.secrets)?;
@@ -70,7 +70,7 @@ impl SessionKeys {
 }
 
 impl Runs {
-    /// Makes and reads keys for one guided session. The secrets are those of the tokens; what is signed says which kind it is.
+    /// Creates and verifies session keys. The secrets are those of interrupt tokens; the signed data includes the kind.
     pub fn session_keys(&self) -> SessionKeys {
         SessionKeys::new(self.inner.options.token_secrets.clone())
     }

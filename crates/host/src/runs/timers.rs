@@ -1,4 +1,4 @@
-//! Time: what is due is given to its run.
+//! The timer loop: gives due timers to their runs.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use ports::runs::{Change, ReadError};
 use super::{Direct, Runs, guide};
 use crate::causes;
 
-/// How many timers are fired at once.
+/// How many timers fire at once.
 const AT_ONCE: usize = 256;
-/// How long the clock sleeps at most: it may have been set, or the machine may have slept.
+/// The longest sleep. It is bounded because the clock may be set and the machine may be suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// How long it waits after the store could not be read.
+/// The pause after a failed read of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// The spelling of a timer in the store. The id of a node comes last, because it may hold anything.
+/// The key of a timer in the store. The node id is last, because it may contain any character.
 pub(super) fn timer_key(timer: &TimerKey) -> String {
     match timer {
         TimerKey::Node { node_id, iteration, attempt } => format!("node:{iteration}:{attempt}:{node_id}"),
@@ -38,10 +38,10 @@ fn parse_key(text: &str) -> Option<TimerKey> {
 }
 
 impl Runs {
-    /// Fires what is due, for ever. Ends when the host is drained.
+    /// Fires due timers until the host is drained.
     pub async fn keep_time(&self) {
         while !self.is_stopping() {
-            // Registered before the store is asked, so that a timer which is set meanwhile is not missed.
+            // Registered before the store is read, so that a timer that is set meanwhile is not missed.
             let set = self.inner.timer_set.notified();
             tokio::pin!(set);
             set.as_mut().enable();
@@ -69,7 +69,7 @@ impl Runs {
                         all &= task.await.unwrap_or(false);
                     }
                     if !all {
-                        // A timer that could not be given to its run stays, and is tried again, not at once.
+                        // A timer that could not be given to its run stays. Pause before the retry.
                         tokio::time::sleep(AFTER_FAILURE).await;
                     }
                 }
@@ -81,7 +81,7 @@ impl Runs {
         }
     }
 
-    /// Gives a timer to its run. Says whether that was done; a store that fails is no reason to forget the timer.
+    /// Gives a timer to its run. Returns whether that is done. If the store fails, the timer stays.
     fn fire(&self, run_id: RunId, key: String) -> impl Future<Output = bool> + Send + use<> {
         let runs = self.clone();
         async move {
@@ -98,7 +98,7 @@ impl Runs {
                 match runs.advance(&run_id, input, vec![clear.clone()], &Direct, |_| ()).await {
                     Ok(()) => return true,
                     Err(refusal) if refusal.is_host_failure() => return unfired(&run_id, &refusal),
-                    // A run that is gone or refuses has no use for the timer.
+                    // A run that was deleted or refuses the input does not need the timer.
                     Err(_) => {}
                 }
             }
@@ -110,12 +110,12 @@ impl Runs {
     }
 }
 
-/// The clock cannot read its timers.
+/// Logs that the timers cannot be read.
 fn unreadable(error: &ReadError) {
     tracing::warn!(cause = causes(error), "timers could not be read; retrying");
 }
 
-/// A timer stays set, and is tried again.
+/// Logs that a timer could not be fired. It stays set and is retried.
 fn unfired(run_id: &RunId, error: &(dyn std::error::Error + 'static)) -> bool {
     tracing::warn!(
         run.id = run_id.as_str(),

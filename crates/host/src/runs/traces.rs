@@ -1,6 +1,6 @@
-//! Traces: told that a run ended, read off its log by whoever sends them.
+//! Traces of ended runs. An exporter is notified of the end of a run and derives the spans from its log.
 //!
-//! Nothing of this costs anything unless somebody asked for traces, and a run never waits for them.
+//! This costs nothing unless traces are enabled, and runs never wait for the exporter.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,46 +11,46 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{Refusal, Runs};
 
-/// How many ended runs may wait to be traced. A sender that is further behind loses traces, and no run waits for it.
+/// The maximum number of ended runs in the queue of the exporter. Further traces are dropped; runs do not wait.
 pub const MAX_WAITING: usize = 10_000;
 
-/// The runs that ended, for whoever sends their traces.
+/// The queue of ended runs for the exporter.
 #[derive(Default)]
 pub(super) struct Traces {
     ended: OnceLock<Sender<RunId>>,
     lost: AtomicU64,
 }
 
-/// The ids of runs, each once it has ended.
+/// Receives the id of each run that ends.
 #[derive(Debug)]
 pub struct Ended(Receiver<RunId>);
 
 impl Ended {
-    /// The next run that ends.
+    /// Waits for the next ended run.
     pub async fn next(&mut self) -> Option<RunId> {
         self.0.recv().await
     }
 
-    /// The next run that ended already.
+    /// The next ended run, without waiting.
     pub fn next_now(&mut self) -> Option<RunId> {
         self.0.try_recv().ok()
     }
 }
 
 impl Runs {
-    /// Turns traces on. To be called before anything else; nothing is given the second time.
+    /// Enables traces. Call this before any other method. A second call returns `None`.
     pub fn ended_runs(&self) -> Option<Ended> {
         let (sender, receiver) = channel(MAX_WAITING);
         self.inner.traces.ended.set(sender).ok()?;
         Some(Ended(receiver))
     }
 
-    /// Whether traces are sent.
+    /// Whether traces are enabled.
     pub fn is_traced(&self) -> bool {
         self.inner.traces.ended.get().is_some()
     }
 
-    /// How many traces were lost so far because nobody was quick enough to send them.
+    /// How many traces were dropped because the exporter was too slow.
     pub fn traces_lost(&self) -> u64 {
         self.inner.traces.lost.load(Ordering::Relaxed)
     }
@@ -63,13 +63,13 @@ impl Runs {
         }
     }
 
-    /// The spans of a run that has ended. Reads its whole log: work for a thread that nobody waits for.
+    /// The spans of an ended run. Reads its whole log, so call it only in the background.
     ///
     /// # Errors
-    /// When there is no such run, or the store cannot be read.
+    /// If there is no such run, or the store cannot be read.
     pub async fn trace(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
         let genesis = self.genesis_of(run_id).await?;
-        // A source that is gone by now is not linked to.
+        // A source that was deleted is not linked.
         let source = match &genesis.fork {
             Some(fork) => self.genesis_of(&fork.source_run_id).await.ok(),
             None => None,

@@ -1,7 +1,7 @@
-//! Webhooks: events of a tenant's runs, delivered to a subscriber.
+//! Webhooks: deliver the events of a tenant's runs to subscribers.
 //!
-//! Deliveries are queued in the commit of the events themselves, so nothing is delivered that did not happen, and nothing that
-//! happened is forgotten. [`Runs::keep_delivering`] empties the queue; no run waits for it.
+//! Deliveries are queued in the commit of the events themselves. So no event is delivered that did not happen, and no event is
+//! lost. [`Runs::keep_delivering`] processes the queue; runs do not wait for it.
 
 pub mod breaker;
 pub mod dead_letters;
@@ -25,19 +25,19 @@ use self::breaker::Breaker;
 pub use self::standard::SignatureAlgorithm;
 use super::{ApiCode, Caller, Refusal, Respond, Runs};
 
-/// The most subscriptions of a tenant: each event is matched with all of them.
+/// The maximum number of subscriptions of a tenant. Each event is matched against all of them.
 pub const MAX_WEBHOOKS: usize = 100;
 
-/// A subscription that a caller asks for.
+/// A subscription that a caller requests.
 pub struct NewWebhook {
     pub url: String,
-    /// The kinds of events that are delivered.
+    /// The event types to deliver.
     pub events: Vec<String>,
-    /// Only events of runs with one of these tags; of all runs where there are none.
+    /// Deliver only events of runs with one of these tags. If empty, of all runs.
     pub tags: Vec<String>,
-    /// What deliveries are signed with. The host generates one if there is none.
+    /// Signs the deliveries. The host generates a secret if this is `None`.
     pub secret: Option<String>,
-    /// How deliveries are signed, if the caller says so. It always contains `v1`.
+    /// The signature algorithms, if the caller specified them. They always include `v1`.
     pub algorithms: Option<Vec<SignatureAlgorithm>>,
 }
 
@@ -46,15 +46,15 @@ pub struct RegisteredWebhook {
     pub id: SubscriptionId,
     pub url: String,
     pub events: Vec<String>,
-    /// Not if it is a secret for Standard Webhooks: the caller has it, and the protocol never sends it back.
+    /// `None` for a Standard Webhooks secret: the caller has it, and the protocol never returns it.
     pub secret: Option<String>,
     pub fingerprint: String,
     pub created_at: Timestamp,
-    /// How deliveries are signed, if the caller said so.
+    /// The signature algorithms, if the caller specified them.
     pub algorithms: Option<Vec<SignatureAlgorithm>>,
 }
 
-// Without the secret, which is never logged.
+// Without the secret, which must not be logged.
 impl fmt::Debug for RegisteredWebhook {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("RegisteredWebhook").field("id", &self.id).finish_non_exhaustive()
@@ -69,12 +69,12 @@ pub struct WebhookView {
     pub events: Vec<String>,
     pub tags: Vec<String>,
     pub fingerprint: String,
-    /// Whether deliveries failed so often that it was disabled.
+    /// Whether the subscription was disabled after too many failed deliveries.
     pub failed: bool,
     pub algorithms: &'static [SignatureAlgorithm],
 }
 
-/// A subscription, as it is kept.
+/// A subscription, as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Webhook {
@@ -82,14 +82,14 @@ pub(super) struct Webhook {
     events: Vec<String>,
     #[serde(default)]
     tags: Vec<String>,
-    /// What deliveries are signed with. It is in the database, which only the owner of the data directory can read.
+    /// Signs the deliveries. It is stored in the database, which only the owner of the data directory can read.
     secret: String,
     created_by: Principal,
     created_at: u64,
-    /// Whether it was disabled after too many failures.
+    /// Whether the subscription was disabled after too many failures.
     #[serde(default)]
     failed: bool,
-    /// Whether deliveries are signed with Standard Webhooks as well.
+    /// Whether deliveries also have a Standard Webhooks signature.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     standard: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,12 +101,12 @@ pub(super) struct Webhook {
 #[serde(rename_all = "camelCase")]
 struct PreviousSecret {
     secret: String,
-    /// When it stops signing, in milliseconds.
+    /// When this secret stops signing, in milliseconds since the Unix epoch.
     expires_at: u64,
 }
 
 impl Webhook {
-    /// The secrets that sign at this moment, newest first. The signature of the protocol stays on the last one until that expires.
+    /// The secrets that sign at this moment, newest first. The `v1` signature uses the last one until it expires.
     fn secrets_at(&self, now: Timestamp) -> Vec<&str> {
         let previous = self.previous.as_ref().filter(|previous| now.0 < previous.expires_at);
         std::iter::once(&self.secret)
@@ -119,18 +119,18 @@ impl Webhook {
 /// The subscriptions of a tenant, with their ids.
 pub(super) type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
 
-/// What is known of subscriptions in memory.
+/// The subscriptions in memory.
 #[derive(Default)]
 pub(super) struct Webhooks {
     known: Mutex<Known>,
     breakers: Mutex<HashMap<SubscriptionId, Breaker>>,
 }
 
-/// The subscriptions that were read before.
+/// The cached subscriptions.
 #[derive(Default)]
 struct Known {
     by_tenant: HashMap<Tenant, Subscriptions>,
-    /// Changes with every change of a subscription: what was read before a change is not cached after it.
+    /// Changes with every change of a subscription, so that what was read before a change is not cached after it.
     version: u64,
 }
 
@@ -139,7 +139,7 @@ impl Webhooks {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the cached subscriptions of a tenant, so that they are read again.
+    /// Drops the cached subscriptions of a tenant.
     fn forget(&self, tenant: &Tenant) {
         let mut known = self.known();
         known.version += 1;
@@ -148,10 +148,10 @@ impl Webhooks {
 }
 
 impl Runs {
-    /// Subscribes. The secret is in the result, and never shown again.
+    /// Creates a subscription. The result has the secret, which is not shown again.
     ///
     /// # Errors
-    /// When the address may not be called, or the tenant has [`MAX_WEBHOOKS`] already.
+    /// If the address is not allowed, or the tenant already has [`MAX_WEBHOOKS`] subscriptions.
     pub async fn register_webhook<R: Respond<RegisteredWebhook>>(
         &self,
         caller: &Caller,
@@ -211,10 +211,10 @@ impl Runs {
         response
     }
 
-    /// Ends a subscription, with what was still to be delivered.
+    /// Deletes a subscription and its queued deliveries.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such subscription.
     pub async fn delete_webhook<R: Respond<()>>(
         &self,
         caller: &Caller,
@@ -236,7 +236,7 @@ impl Runs {
     /// The subscriptions of a tenant, without their secrets.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
         let found = self.subscriptions(&caller.tenant).await?;
         let view = |(id, webhook): &(SubscriptionId, Webhook)| WebhookView {
@@ -280,7 +280,7 @@ impl Runs {
     }
 }
 
-/// The change that keeps a subscription.
+/// The change that stores a subscription.
 fn put(tenant: &Tenant, webhook_id: &SubscriptionId, webhook: &Webhook) -> Result<Change, Refusal> {
     let document = serde_json::to_vec(webhook)
         .map_err(|_| Refusal::new(ApiCode::InternalError, "the subscription cannot be kept"))?;
@@ -291,7 +291,7 @@ fn put(tenant: &Tenant, webhook_id: &SubscriptionId, webhook: &Webhook) -> Resul
     })
 }
 
-/// The beginning of the digest of a secret: enough to tell secrets apart, and nothing to guess them from.
+/// A prefix of the digest of a secret. It distinguishes secrets and does not reveal them.
 fn fingerprint(webhook: &Webhook) -> String {
     let mut digest = Digest::of_bytes(webhook.secret.as_bytes()).to_hex();
     digest.truncate(8);

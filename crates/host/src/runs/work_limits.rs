@@ -1,4 +1,4 @@
-//! How much of the work of nodes is under way at once: so much of each run, and so much of all of them.
+//! Limits how many nodes work at once, for each run and for the host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flow::id::RunId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// How many nodes the host works for at once; more wait for their turn. Each may hold an answer of a few megabytes.
+/// The maximum number of nodes that work at once. Further nodes wait. Each may hold a response of a few megabytes.
 pub const MAX_AT_WORK: usize = 256;
-/// How many nodes of one run it works for at once: a run with thousands of parallel nodes does not keep the others waiting.
+/// The maximum number of nodes of one run that work at once, so that a run with thousands of parallel nodes does not delay others.
 pub const MAX_AT_WORK_FOR_A_RUN: usize = 32;
 
-/// The places at work.
+/// The work permits.
 pub(super) struct WorkLimits {
     of_host: Semaphore,
     of_runs: Mutex<HashMap<RunId, Arc<Semaphore>>>,
@@ -24,29 +24,29 @@ impl Default for WorkLimits {
 }
 
 impl WorkLimits {
-    /// Waits for a place. First among those of the run, so that a run which waits for itself does not hold a place of others. Nothing
-    /// once the places are closed, which no host does.
+    /// Waits for a permit: first of the run and then of the host, so that a run at its own limit holds no permits of the host. `None` if
+    /// the semaphores are closed, which never happens.
     pub(super) async fn take(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
         let of_run = {
             let mut of_runs = self.of_runs.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(MAX_AT_WORK_FOR_A_RUN));
             Arc::clone(of_runs.entry(run_id.to_owned()).or_insert_with(new))
         };
-        // Made before waiting, so that a task that is dropped meanwhile leaves nothing behind.
+        // Created before the wait, so that a dropped task leaves no entry behind.
         let mut place = WorkPermit { places: self, run_id: run_id.to_owned(), of_run: None, of_host: None };
         place.of_run = Some(of_run.acquire_owned().await.ok()?);
         place.of_host = Some(self.of_host.acquire().await.ok()?);
         Some(place)
     }
 
-    /// Waits until nobody is at work.
+    /// Waits until no node is working.
     pub(super) async fn idle(&self) {
         let all = u32::try_from(MAX_AT_WORK).unwrap_or(u32::MAX);
         let _all = self.of_host.acquire_many(all).await;
     }
 }
 
-/// A place at work, until it is dropped.
+/// A work permit, until it is dropped.
 pub(super) struct WorkPermit<'a> {
     places: &'a WorkLimits,
     run_id: RunId,
@@ -58,7 +58,7 @@ impl Drop for WorkPermit<'_> {
     fn drop(&mut self) {
         let mut of_runs = self.places.of_runs.lock().unwrap_or_else(PoisonError::into_inner);
         self.of_run = None;
-        // A place that is held or waited for has a share of the semaphore. The map has the last one when there is none.
+        // Held and awaited permits have a reference to the semaphore. If there are none, the map has the last reference.
         if of_runs.get(&self.run_id).is_some_and(|of_run| Arc::strong_count(of_run) == 1) {
             of_runs.remove(&self.run_id);
         }

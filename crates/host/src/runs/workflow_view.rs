@@ -1,4 +1,4 @@
-//! Registered workflows as pages show them: checked against what this host can run now.
+//! Registered workflows for display, validated against what this host can run now.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use ports::runs::Bytes;
 use super::definitions::{limits, no_workflow};
 use super::{Caller, Refusal, Runs};
 
-/// A workflow, and whether it could be run.
+/// A workflow, and whether this host can run it.
 #[derive(Clone, Debug)]
 pub struct WorkflowLook {
     pub id: WorkflowId,
-    /// The digest of its document. A run that begins now pins it.
+    /// The digest of its document. New runs are pinned to it.
     pub digest: Digest,
     /// The document, as it was registered.
     pub document: Bytes,
-    /// The checked workflow, or everything that is wrong with it. It was valid when it was registered, perhaps by another
-    /// version of this program.
+    /// The validated workflow, or all problems. It was valid when it was registered, perhaps by another version of this
+    /// program.
     pub checked: Result<Arc<Definition>, Vec<Problem>>,
 }
 
 impl Runs {
-    /// A workflow of the caller's tenant, checked again.
+    /// A workflow of the caller's tenant, validated again.
     ///
     /// # Errors
-    /// When the tenant has none of that id, or the store cannot be read.
+    /// If the tenant has no workflow with that id, or the store cannot be read.
     pub async fn workflow_look(
         &self,
         caller: &Caller,

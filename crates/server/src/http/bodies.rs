@@ -1,7 +1,7 @@
 //! The bodies of requests and replies, as types.
 //!
-//! A type of a request reads a body and says what is wrong with it; its JSON Schema in the OpenAPI document is derived from the same
-//! type, so the document and the checks cannot disagree. The members of a reply are declared in the order of their names, which is how
+//! A request type parses a body and reports what is invalid; its JSON Schema in the OpenAPI document is derived from the same
+//! type, so the document and the checks cannot disagree. The members of a reply are declared in alphabetical order, which is how
 //! they are sent.
 
 pub(super) mod annotations;

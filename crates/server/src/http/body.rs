@@ -88,7 +88,7 @@ pub(super) async fn object(
     within_time(headers, stream, most, upload_time(headers, most, settings)).await
 }
 
-/// How long an upload may take: the time of any body, and more for its announced size.
+/// The timeout of an upload: that of any body, plus time for its announced size.
 fn upload_time(headers: &HeaderMap, limit: usize, settings: &Settings) -> Duration {
     let bytes = limit_of(headers).unwrap_or_default().min(limit);
     settings.body_timeout + Duration::from_secs((bytes / SLOWEST_UPLOAD) as u64)
@@ -166,7 +166,7 @@ pub(super) fn refusal(error: &json::ReadError) -> Refusal {
         | ReadErrorCode::InexactNumber
         | ReadErrorCode::InvalidText => ApiCode::ValidationError,
     };
-    // The kind and the position, but nothing of the text: a duplicate name may be a secret.
+    // Reports the kind and the position of the error, but no content: a duplicate name may be a secret.
     let message = format!("the body is not JSON as it is read here, at {}", error.position);
     Refusal::new(code, message)
         .detail("reason", error.code().as_str())

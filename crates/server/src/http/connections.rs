@@ -1,8 +1,8 @@
-//! Who may have how many connections.
+//! Connection limits.
 //!
-//! A connection holds a file and some memory for as long as its client likes to keep it. So there is a limit for all of them and a
-//! smaller one for each address: one client cannot take the places of the others. Connections over a limit are not left waiting. They
-//! get one of a few reserved places, where health checks are answered and everything else gets a 503 at once.
+//! A connection uses a file descriptor and memory until its client closes it. So there is a limit for all connections and a smaller
+//! one for each address: one client cannot exhaust the connections of the others. Connections over a limit are not queued. They get
+//! one of a few reserved slots, where health checks are answered and everything else gets a 503 immediately.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,10 +13,11 @@ use tokio::task::AbortHandle;
 
 use super::state::Settings;
 
-/// How often the log says that connections are refused, however many there are.
+/// The minimum time between two log lines about refused connections.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// The network that connections are counted by: an IPv4 address, or the 64 bits of IPv6 that one customer usually has.
+/// The network by which connections are counted: an IPv4 address, or the /64 prefix of an IPv6 address, which usually belongs to one
+/// customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Network {
     V4([u8; 4]),
@@ -35,13 +36,13 @@ impl Network {
     }
 }
 
-/// Whether an address is of this machine.
+/// Whether an address belongs to this machine.
 fn is_local(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || address == IpAddr::V6(Ipv6Addr::LOCALHOST)
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -56,19 +57,19 @@ struct Open {
     by_network: HashMap<Network, usize>,
 }
 
-/// A place for a connection. It is free again when this is dropped.
+/// A slot for a connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Place {
     network: Network,
     open: Arc<Mutex<Open>>,
 }
 
-/// Why a connection has no place of its own.
+/// Why a connection got no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// The host has as many connections as it may.
+    /// The host is at its connection limit.
     Host { limit: usize },
-    /// The address has as many connections as it may.
+    /// The address is at its connection limit.
     Address { limit: usize },
 }
 
@@ -82,7 +83,7 @@ impl Connections {
         }
     }
 
-    /// A place for a connection from an address.
+    /// Takes a slot for a connection from an address.
     pub(super) fn admit(&self, address: IpAddr) -> Result<Place, Full> {
         let limit = if is_local(address) { self.per_local_address } else { self.per_address };
         let network = Network::of(address);
@@ -112,8 +113,8 @@ impl Drop for Place {
     }
 }
 
-/// The places of connections over a limit. When they are all taken, the oldest connection of the address that holds the most is
-/// closed: a health check needs its place for a moment, and a client that says nothing does not keep it.
+/// The slots for connections over a limit. When all are in use, the oldest connection of the address with the most connections is
+/// closed: a health check needs its slot only briefly, and an idle client must not keep one.
 #[derive(Debug)]
 pub(super) struct Reserve {
     most: usize,
@@ -125,7 +126,7 @@ impl Reserve {
         Self { most, held: Vec::new() }
     }
 
-    /// Makes room for one more connection.
+    /// Frees a slot for one more connection.
     pub(super) fn make_room(&mut self) {
         self.held.retain(|(_, task)| !task.is_finished());
         while self.held.len() >= self.most.max(1) {
@@ -140,13 +141,13 @@ impl Reserve {
         }
     }
 
-    /// Keeps a connection, for which there has to be room.
+    /// Adds a connection. A slot must be free.
     pub(super) fn keep(&mut self, address: IpAddr, task: AbortHandle) {
         self.held.push((Network::of(address), task));
     }
 }
 
-/// Reports refused connections, in one line for many of them.
+/// Logs refused connections, many of them in one line.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     last: Option<Instant>,

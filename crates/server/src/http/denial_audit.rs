@@ -1,17 +1,17 @@
-//! Who was turned away, in the audit log.
+//! Records refused requests (401 and 403) in the audit log.
 //!
-//! Every 401 and 403 is recorded, up to a number in each minute: more come from a program that tries keys, or from one that
-//! wants the disk full, and one line with their count says as much as a line for each.
+//! At most a fixed number is recorded per minute. More than that comes from a program that guesses keys or tries to fill the disk,
+//! and one entry with their count is enough.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many are recorded in a window. Each is a line of some 300 bytes, and takes part in one fsync.
+/// The maximum number of entries per window. Each is about 300 bytes and takes part in one fsync.
 const RECORDED: u32 = 120;
-/// How long a window is.
+/// The length of a window.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Counts what is recorded and what is not.
+/// Counts recorded and suppressed refusals.
 #[derive(Debug, Default)]
 pub(super) struct DenialAudit(Mutex<Window>);
 
@@ -23,7 +23,7 @@ struct Window {
 }
 
 impl DenialAudit {
-    /// Whether a denial is recorded, and how many before it were not.
+    /// Returns `Some` if a refusal is to be recorded, with the number of suppressed refusals before it.
     pub(super) fn admit(&self, now: Instant) -> Option<u64> {
         let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = window.since.is_none_or(|since| now.duration_since(since) >= WINDOW);

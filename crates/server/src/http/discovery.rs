@@ -1,6 +1,6 @@
-//! The discovery document. It advertises what this host serves, and nothing else; `tests/it/http/served.rs` compares the two.
+//! The discovery document. It advertises exactly what this host serves; `tests/it/http/served.rs` compares the two.
 //!
-//! The families of capabilities are at the root, and once more under `capabilities`, where older readers look.
+//! The capability families are at the root, and repeated under `capabilities` for older clients.
 
 mod parts;
 
@@ -28,7 +28,7 @@ use super::handlers::mount;
 use super::state::{Service, Settings};
 use super::version::{PREFERRED_VERSION, PROTOCOL_VERSIONS};
 
-/// What the families are computed from.
+/// The input from which the families are computed.
 struct Said<'a> {
     runs: &'a Runs,
     ours: Capabilities,
@@ -37,12 +37,12 @@ struct Said<'a> {
     is_traced: bool,
     /// Whether agents of packs are served.
     agents: bool,
-    /// The scopes of the catalogue for tests, if there is one.
+    /// The scopes of the test catalogue, if there is one.
     tests: Option<Vec<&'static str>>,
 }
 
 /// The capabilities that packs may require, before the packs are loaded. Agents count although none is installed yet: the pack that
-/// asks may bring the first.
+/// requires them may contain the first one.
 pub fn capability_names(
     runs: &Runs,
     executors: &Executors,
@@ -55,13 +55,13 @@ pub fn capability_names(
     names(&families_of(&said))
 }
 
-/// The capabilities that packs may require of this host.
+/// The capabilities that this host provides to packs.
 pub(super) fn given(state: &Service) -> BTreeSet<String> {
     let agents = state.runs.executors().and_then(Executors::agents).is_some();
     names(&families(state, agents))
 }
 
-/// The families that are not switched off, and their parts that are switched on, such as `mcp.serverMount`.
+/// The names of enabled families, and of their enabled parts, such as `mcp.serverMount`.
 fn names(families: &Map<String, Value>) -> BTreeSet<String> {
     let says = |value: &Value, on: bool| *value == json!(on) || value["supported"] == json!(on);
     let mut names = BTreeSet::new();
@@ -204,7 +204,7 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
         "conversationPrimitive": ours.conversation,
         "orchestrator": {"supported": ours.orchestrator},
         "dispatch": dispatch(state),
-        // The same for older readers.
+        // The same for older clients.
         "agents": {
             "supported": true,
             "orchestrator": ours.orchestrator,

@@ -9,7 +9,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TY
 use http::{HeaderMap, HeaderValue};
 use hyper::body::Body as _;
 
-/// Smaller bodies are sent as they are. The snapshot of the smallest run is larger: what is advertised for snapshots holds for all of them.
+/// Smaller bodies are not compressed. The snapshot of the smallest run is larger, so compression applies to all snapshots, as advertised.
 const WORTH_IT: u64 = 256;
 /// Larger bodies are compressed on another thread, because the work would delay the requests that share this one.
 const WORTH_A_THREAD: usize = 128 << 10;
@@ -22,10 +22,10 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Every encoding, the preferred one first.
+    /// All encodings, in order of preference.
     pub(super) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
 
-    /// The spelling.
+    /// The name in HTTP headers.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -59,7 +59,7 @@ pub(super) fn accepted(headers: &HeaderMap) -> Option<Encoding> {
         exact.or_else(|| listed.iter().find(|(listed, _)| *listed == "*")).map_or(0.0, |(_, weight)| *weight)
     };
     let best = Encoding::ALL.into_iter().map(|encoding| (encoding, weight(encoding.as_str())));
-    // The first of equals: `max_by` would give the last.
+    // The first of equal weights: `max_by` would return the last.
     let best = best.fold(None, |best: Option<(Encoding, f32)>, (encoding, weight)| match best {
         Some((_, most)) if most >= weight => best,
         _ => Some((encoding, weight)),
@@ -81,7 +81,7 @@ fn is_text(kind: &HeaderValue) -> bool {
     *kind == super::response::JSON || pages.iter().any(|page| kind.as_bytes().starts_with(page.as_bytes()))
 }
 
-/// Compresses the reply to a read if the client accepts it and the body is text of at least [`WORTH_IT`] bytes. Streams are sent as they are.
+/// Compresses the reply to a read if the client accepts it and the body is text of at least [`WORTH_IT`] bytes. Streams are not compressed.
 pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) -> Response {
     if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
         return response;
@@ -92,7 +92,7 @@ pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) 
         return response;
     };
     let (mut parts, body) = response.into_parts();
-    // The size is known, so the body is in memory already.
+    // The size is known, so the body is already in memory.
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
@@ -101,7 +101,7 @@ pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) 
     let Some(compressed) = compressed else { return Response::from_parts(parts, Body::from(plain)) };
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.as_str()));
     parts.headers.remove(CONTENT_LENGTH);
-    // A strong tag identifies bytes, and these are different ones.
+    // A strong `ETag` identifies bytes, and the compressed bytes differ.
     if let Some(tag) = parts.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) {
         let tag = format!("{}-{}\"", tag.trim_end_matches('"'), encoding.as_str());
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -118,7 +118,7 @@ async fn compress(encoding: Encoding, plain: Bytes) -> Option<Vec<u8>> {
     tokio::task::spawn_blocking(move || encoding.encode(&plain).ok()).await.ok().flatten()
 }
 
-/// Whether a tag of `If-None-Match` is this one, in whichever encoding it was sent.
+/// Whether `If-None-Match` contains this tag, in any encoding.
 pub(super) fn matches(headers: &HeaderMap, tag: &str) -> Option<HeaderValue> {
     let listed =
         headers.get_all(http::header::IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! Where a request comes in: its trace, its route, and its line in the log.
+//! The entry point of requests: trace context, routing and the access log.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use super::state::Service;
 use super::trace::{MAX_TRACESTATE_BYTES, TRACEPARENT, TRACESTATE, TraceContext};
 use super::{unserved, version};
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) peer: Option<Peer>,
     pub(super) trace: TraceContext,
 }
 
-/// Answers a request, counts it and logs it.
+/// Answers a request, records its metrics and logs it.
 pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) -> Response {
     let started = Instant::now();
     let trace = TraceContext::of(request.headers(), &state.span_ids);
@@ -32,7 +32,7 @@ pub(super) async fn enter(state: Service, peer: Option<Peer>, request: Request) 
     let vendors =
         request.headers().get(TRACESTATE).filter(|value| value.len() <= MAX_TRACESTATE_BYTES).cloned();
     let in_flight = state.metrics.begin();
-    // Everything that is logged for this request has the id that a client gets with a failure.
+    // Every log line of this request has the correlation id that the client gets with an error.
     let span = tracing::info_span!("http.request", trace.id = trace.id());
     let (mut response, answering) = answer(&state, Arrived { peer, trace }, request).instrument(span).await;
     drop(in_flight);
@@ -80,9 +80,9 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Logs a request. Successful reads are most requests and change nothing, so they are logged at `debug`; the metrics count them. A
-/// failure of the host is an error with its causes, under the id that its client got. A host that is busy, is stopping or does not
-/// serve something has not failed.
+/// Logs a request. Most requests are successful reads, which change nothing, so they are logged at `debug`; the metrics count them.
+/// A failure of the host is logged as an error with its causes, under the correlation id that the client got. A host that is busy,
+/// is stopping or does not serve something has not failed.
 fn tell(method: &Method, trace: TraceContext, answering: &Answering, status: u16, elapsed: Duration) {
     macro_rules! answered {
         ($level:expr) => {

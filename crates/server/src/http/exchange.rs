@@ -31,7 +31,7 @@ use super::status::status;
 use super::table::Params;
 use super::{bodies, body, encoding, pages, response, routes, unversioned};
 
-/// The header with which a caller makes a request idempotent.
+/// The header that makes a request idempotent.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The maximum length of an API key. Generated keys have 57 characters; configured ones may be longer.
 const MAX_KEY_BYTES: usize = 1024;
@@ -43,7 +43,7 @@ const MAX_RUN_ID_BYTES: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// What is logged of a reply.
+/// What is logged about a reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answering {
     pub(super) route: &'static str,
@@ -68,7 +68,7 @@ pub(super) struct Call {
     /// The raw body, for handlers that read it themselves.
     pub(super) message: Bytes,
     pub(super) keyed: Option<Keyed>,
-    /// The guided session that the caller's key is limited to, if it is.
+    /// The guided session that the caller's key is limited to, if any.
     pub(super) session: Option<SessionId>,
     /// The digest of the caller's key, if there is one.
     key: Option<Digest>,
@@ -136,7 +136,7 @@ async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Ref
     }
 }
 
-/// The reply. A stream ends when the caller's key is revoked or expires.
+/// Wraps the reply so that a stream ends when the caller's key is revoked or expires.
 fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, response: Response) -> Response {
     if key.is_none() || response.body().size_hint().exact().is_some() {
         return response;
@@ -279,7 +279,7 @@ pub(super) async fn answer_bad_path(
     refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
 }
 
-/// Refuses a path. Callers without a key are not told why.
+/// Refuses a path. Callers without a key do not learn the reason.
 pub(super) async fn refuse_path(
     state: &Service,
     came: Arrived,
@@ -292,7 +292,7 @@ pub(super) async fn refuse_path(
     finish(state, came, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
 }
 
-/// Checks the rate limit, the origin and the key. Returns the guided session that the key is limited to, if it is.
+/// Checks the rate limit, the origin and the key. Returns the guided session that the key is limited to, if any.
 async fn admit(
     state: &Service,
     came: Arrived,
@@ -315,9 +315,9 @@ async fn admit(
         Access::Guided => Some(state.runs.authenticate_guided(key).await),
     };
     let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
-    // Before the key is judged: a caller over the limit does not learn whether the key is valid.
+    // Before the key is verified: a caller over the limit does not learn whether the key is valid.
     if state.rate_limiter.limits_anything() {
-        // Unknown callers are counted by address, so a new key with every request does not help.
+        // Unauthenticated callers are counted by address, so sending a new key with every request does not avoid the limit.
         let who = match (named, came.peer) {
             (Some(named), _) => format!("key:{}", named.principal),
             (_, Some(Peer(address))) => format!("peer:{address}"),
@@ -365,7 +365,7 @@ fn keyless() -> Caller {
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut presented = headers.get_all(AUTHORIZATION).into_iter();
     let (first, second) = (presented.next()?, presented.next());
-    // With two keys it is unclear which one is meant.
+    // With two keys it is ambiguous which one applies.
     if second.is_some() {
         return None;
     }
@@ -374,8 +374,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_KEY_BYTES).contains(&key.len())).then_some(key)
 }
 
-/// The digest of the presented key, on routes whose replies may stay open. Replies of MCP for guided sessions are single documents,
-/// and some of its keys are signed and not stored.
+/// The digest of the presented key, on routes whose replies may stay open. MCP replies for guided sessions are single documents, and
+/// some of their keys are signed and not stored.
 fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
     bearer(headers)
         .filter(|_| matches!(access, Access::Key(_) | Access::Either(..) | Access::Offered))
@@ -407,7 +407,7 @@ async fn checked(
         }
         Access::Public | Access::Token | Access::Guided | Access::Offered => {}
     }
-    // The permit is held until the handler has ended, as long as the upload is in memory.
+    // The permit is held until the handler returns, because the upload stays in memory until then.
     let (body, message, _place) = match route.body {
         Body::Message => (Value::Null, body::message(&parts.headers, stream, &state.settings).await?, None),
         Body::Archive => {
@@ -415,13 +415,13 @@ async fn checked(
             let archive = body::archive(&parts.headers, stream, &state.settings).await?;
             (Value::Null, archive, Some(place))
         }
-        // An unknown token is 404, whatever comes with it.
+        // An unknown token is 404, regardless of the body.
         Body::TokenAnswer => {
             let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token);
             state.runs.check_token_signature(token)?;
             (body::read(route.body, &parts.headers, stream, &state.settings).await?, Bytes::new(), None)
         }
-        // An object is received only at a valid signed address.
+        // An object is received only at a valid signed URL.
         Body::Object => match surfaces::room_for_object(state, &params)? {
             Ok(most) => {
                 let place = surfaces::place_for_object(state)?;
@@ -458,7 +458,7 @@ async fn checked(
     }
 }
 
-/// The idempotency key of a request, if it has one and changes something.
+/// The idempotency key of a request, if it has one and is not a read.
 fn keyed(
     route: &Route,
     params: &[(&str, String)],

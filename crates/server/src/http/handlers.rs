@@ -1,4 +1,4 @@
-//! One function for each operation. It translates; the host does the work.
+//! One function for each operation. Handlers translate between HTTP and the host, which does the work.
 
 pub(super) mod chains;
 pub(super) mod control;
@@ -27,7 +27,7 @@ pub(super) mod tools;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 
-/// Error codes that neither the services of runs nor the registry have.
+/// Error codes of the HTTP layer, which neither the run services nor the registry have.
 pub(super) const OWN_CODES: [&str; 6] = [
     "agent_not_found",
     "blob_presign_expired",

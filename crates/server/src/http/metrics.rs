@@ -1,7 +1,7 @@
-//! What the service counts, as Prometheus reads it.
+//! The metrics of the service, in the Prometheus text format.
 //!
-//! A few counters by hand: the labels are routes of the table, known methods and classes of status, so their number is
-//! bounded by the program and not by what is asked. Nothing of a tenant or a run is a label.
+//! The labels are routes of the table, known methods and status classes, so the program bounds their number and clients cannot
+//! increase it. Tenants and runs are never labels.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,10 +12,9 @@ use std::time::Duration;
 use host::runs::counts::{Counts, DURATION_BOUNDS_MS, Durations};
 use http::Method;
 
-/// The upper bounds of the latencies that are told apart, in microseconds.
+/// The upper bounds of the latency histogram, in microseconds.
 const BOUNDS_US: [u64; 8] = [500, 1_000, 5_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
 
-/// What is counted.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     answers: Mutex<BTreeMap<Labels, Series>>,
@@ -37,7 +36,7 @@ struct Series {
     within: [u64; BOUNDS_US.len()],
 }
 
-/// Something that is under way, until it is dropped.
+/// Counts something as active until it is dropped.
 #[derive(Debug)]
 pub(super) struct UnderWay(Arc<AtomicI64>);
 
@@ -55,17 +54,17 @@ impl Drop for UnderWay {
 }
 
 impl Metrics {
-    /// A request is under way.
+    /// Counts a request as active.
     pub(super) fn begin(&self) -> UnderWay {
         UnderWay::of(&self.in_flight)
     }
 
-    /// A stream is open.
+    /// Counts a stream as open.
     pub(super) fn stream(&self) -> UnderWay {
         UnderWay::of(&self.streams)
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(super) fn answered(&self, method: &Method, route: &'static str, status: u16, elapsed: Duration) {
         let method = match *method {
             Method::GET => "GET",
@@ -92,10 +91,10 @@ impl Metrics {
         }
     }
 
-    /// All of it with what was counted of runs, in the text format 0.0.4.
+    /// All metrics, including those of runs, in the text format 0.0.4.
     pub(super) fn text(&self, runs: &Counts) -> String {
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = self.write(&mut text);
         let _ = write_runs(&mut text, runs);
         text
@@ -126,7 +125,7 @@ impl Metrics {
     }
 }
 
-/// The numbers of runs, under the names of the protocol.
+/// The metrics of runs, under the names of the protocol.
 fn write_runs(text: &mut String, runs: &Counts) -> std::fmt::Result {
     for (name, about, value) in [
         ("openwop_run_created_total", "Runs that were created, forks and children included.", runs.created),
@@ -178,7 +177,7 @@ fn write_durations(text: &mut String, name: &str, about: &str, durations: &Durat
     writeln!(text, "{name}_count {}", durations.count)
 }
 
-/// Microseconds as seconds, without the rounding of a division.
+/// Converts microseconds to seconds without the rounding of a division.
 fn seconds(microseconds: u64) -> String {
     format!("{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)
 }

@@ -14,10 +14,10 @@ use self::source::Source;
 use super::route::{Access, Body, Method, Parameter, Route};
 use super::routes::{self, Gates};
 
-/// What a path parameter may be: no slash, no control character, no directory and no action.
+/// The pattern of a path parameter: no slash, no control character, no directory and no action.
 const NAME: &str = r"^(?!\.{1,2}$)(?!:)[^/\\\u0000-\u001f\u007f-\u009f]+$";
 
-/// The media type of the archive of a pack.
+/// The media type of a pack archive.
 pub(super) const ARCHIVE: &str = "application/tar+gzip";
 
 pub(super) fn document(public_url: &str, gates: Gates) -> Value {
@@ -86,7 +86,7 @@ fn operation_id(route: &Route) -> String {
     }
 }
 
-/// Every possible reply. There is no other.
+/// All possible replies.
 fn responses(route: &Route, shape: &Shape) -> Value {
     let mut responses = json!({});
     for status in [route.success].iter().chain(shape.also) {

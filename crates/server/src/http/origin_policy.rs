@@ -1,8 +1,8 @@
-//! Which web pages may ask, and by which name this host may be asked.
+//! Which web pages may send requests, and which `Host` names are accepted.
 //!
-//! A browser sends requests on behalf of any page that its user happens to look at. Two headers say which page that is and whom it
-//! believes to talk to: `Origin`, and `Host`, which a page whose own name suddenly leads to this machine cannot choose. Programs that
-//! are no browsers send no `Origin`, and pass.
+//! A browser sends requests on behalf of any page that its user opens. Two headers protect against hostile pages. `Origin` names the
+//! page. `Host` names the server that the page believes to address, which exposes DNS rebinding because a page cannot choose it.
+//! Clients that are not browsers send no `Origin` and are allowed.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
-/// What a page may send.
+/// The request headers that a page may send.
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id",
 );
@@ -23,7 +23,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 const EXPOSED: HeaderValue = HeaderValue::from_static("www-authenticate, retry-after, mcp-session-id");
 const TEN_MINUTES: HeaderValue = HeaderValue::from_static("600");
 
-/// Where a page comes from, as RFC 6454 has it.
+/// The origin of a page, as in RFC 6454.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Origin {
     scheme: String,
@@ -32,7 +32,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// Reads `https://host.example:8443`. Nothing for what has no scheme, no port that could be known, or more than that.
+    /// Parses an origin such as `https://host.example:8443`. Returns `None` if the scheme is missing, the port is unknown, or more follows.
     fn parse(text: &str) -> Option<Self> {
         let uri: Uri = text.trim_end_matches('/').parse().ok()?;
         let authority = uri.authority()?;
@@ -49,20 +49,20 @@ impl Origin {
         Some(Self { host: authority.host().to_ascii_lowercase(), scheme, port })
     }
 
-    /// Whether a header `Host` names the same place.
+    /// Whether a `Host` header names the same host and port.
     fn is_named(&self, host: &Authority) -> bool {
         let usual = if self.scheme == "https" { 443 } else { 80 };
         self.host == host.host().to_ascii_lowercase() && self.port == host.port_u16().unwrap_or(usual)
     }
 }
 
-/// Whether a name always means the machine that it is used on.
+/// Whether a host name always refers to the local machine.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Who may send a browser here.
+/// The origins that may send requests.
 #[derive(Clone, Debug)]
 pub(super) struct OriginPolicy {
     own: Option<Origin>,
@@ -70,7 +70,7 @@ pub(super) struct OriginPolicy {
 }
 
 impl OriginPolicy {
-    /// Pages of this machine, of the host's own address, and of `origins`. What is no origin lets nobody in.
+    /// Allows pages of this machine, of the host's own address, and of `origins`. Invalid origins are ignored.
     pub(super) fn new(public_url: &str, origins: &[String]) -> Self {
         let own = public_url.parse::<Uri>().ok().and_then(|uri| {
             let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -79,7 +79,7 @@ impl OriginPolicy {
         Self { own, others: origins.iter().filter_map(|text| Origin::parse(text)).collect() }
     }
 
-    /// Refuses what a page of somebody else sent.
+    /// Refuses requests from pages of other origins.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let refused = |message| Err(Refusal::new(ApiCode::Forbidden, message));
         if !self.is_host(headers) {
@@ -97,7 +97,7 @@ impl OriginPolicy {
         }
     }
 
-    /// Refuses what does not come from a program of this machine that knows whom it talks to, or from a page of this machine.
+    /// Refuses requests that do not address this machine by a loopback name, in addition to those that `check` refuses.
     pub(super) fn check_local(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         self.check(headers)?;
         let host = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
@@ -120,7 +120,7 @@ impl OriginPolicy {
         is_loopback(&origin.host) || self.own.iter().chain(&self.others).any(|known| *known == origin)
     }
 
-    /// Whether a browser asks for permission, and has it.
+    /// Whether this is a CORS preflight request from an allowed origin.
     pub(super) fn may_ask(&self, parts: &Parts) -> bool {
         let asks = parts.method == Method::OPTIONS
             && parts.headers.contains_key(ORIGIN)
@@ -128,7 +128,7 @@ impl OriginPolicy {
         asks && self.check(&parts.headers).is_ok()
     }
 
-    /// Tells a browser what a page may send.
+    /// Adds the CORS headers of a preflight reply.
     pub(super) fn permit(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
@@ -136,7 +136,7 @@ impl OriginPolicy {
         self.share(origin, headers);
     }
 
-    /// Lets a page that may ask see the answer.
+    /// Adds the CORS headers that let an allowed page read the reply.
     pub(super) fn share(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if let Some(origin) = origin.filter(|origin| self.is_allowed(origin)) {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

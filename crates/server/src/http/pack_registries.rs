@@ -1,4 +1,4 @@
-//! The packs of a host: those that it offers to others, and those that it uses itself.
+//! The packs of a host: those in its registry, and those that it has installed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use packs::publish::PublishRules;
 use packs::registry::{MemoryStore, Registry, RegistryError, RegistryStore};
 use tokio::sync::Semaphore;
 
-/// How many archives are unpacked at once: each may hold a hundred megabytes meanwhile.
+/// The maximum number of archives that are unpacked concurrently. Each may use 100 MB of memory.
 const MAX_UNPACKED: usize = 2;
 
-/// A registry, wherever it keeps what was published.
+/// A registry on any store.
 pub type PackRegistry = Registry<Box<dyn RegistryStore>>;
 
 /// The packs of a host. Cheap to clone.
@@ -21,12 +21,12 @@ pub struct PackRegistries {
     tests: Option<Arc<PackRegistry>>,
     installed: Option<Arc<InstalledPacks>>,
     rules: Arc<PublishRules>,
-    /// Places for archives that are unpacked.
+    /// Permits to unpack archives.
     pub(super) unpacking: Arc<Semaphore>,
 }
 
 impl PackRegistries {
-    /// A registry on this store. Which names it takes follows from who may read it.
+    /// A registry on this store. The names that it accepts depend on who may read it.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -40,7 +40,7 @@ impl PackRegistries {
         })
     }
 
-    /// A registry that is gone when its process is.
+    /// A registry in memory, which is lost when the process ends.
     ///
     /// # Errors
     /// Never.
@@ -48,7 +48,7 @@ impl PackRegistries {
         Self::open(MemoryStore::default())
     }
 
-    /// The same, with a catalogue for tests beside it. Nothing of one is seen in the other.
+    /// Adds a test catalogue. The two catalogues are isolated from each other.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -56,13 +56,13 @@ impl PackRegistries {
         Ok(Self { tests: Some(Arc::new(shelf(store)?)), ..self })
     }
 
-    /// The same, with the packs that are installed.
+    /// Adds the installed packs.
     #[must_use]
     pub fn with_installed(self, installed: InstalledPacks) -> Self {
         Self { installed: Some(Arc::new(installed)), ..self }
     }
 
-    /// The same with the rules that fit its readers: what anybody can read takes no `private` names.
+    /// Applies the rules for its readers: a public registry accepts no `private` names.
     #[must_use]
     pub(super) fn read_by(self, everybody: bool) -> Self {
         let rules = if everybody { PublishRules::public() } else { PublishRules::private() };

@@ -1,4 +1,4 @@
-//! What is outside of the protocol, answered by whoever was mounted: who asks, in fewer bytes, and until the service stops.
+//! Paths outside of the protocol, answered by the mounted router. Adds the peer address, compression and the end of streams at shutdown.
 
 use axum::Router;
 use axum::body::Body;
@@ -15,7 +15,7 @@ use super::exchange::{Answering, Peer};
 use super::state::Service;
 use super::timed::timed;
 
-/// What the log and the metrics call all of it: paths of pages are not ours to list.
+/// The route label of all pages in logs and metrics, because their paths are not in the route table.
 const ROUTE: &str = "pages";
 
 pub(super) async fn answer(
@@ -40,7 +40,7 @@ pub(super) async fn answer(
     (response, Answering { route: ROUTE, ..Answering::default() })
 }
 
-/// A stream has no end of its own; it must not hold up the end of the service.
+/// A stream has no natural end and must not delay the shutdown of the service.
 fn until_stopped(state: &Service, response: Response) -> Response {
     let mut stopping = state.stopping.subscribe();
     let stopped = async move {

@@ -1,13 +1,13 @@
-//! What stands after the question mark.
+//! Query parameters.
 
 use std::ops::RangeInclusive;
 
 use host::runs::{ApiCode, Refusal};
 
-/// The most parameters that are read. The longest query of the table has five.
+/// The maximum number of parameters that are read. The longest query of the route table has five.
 const MAX_PARAMETERS: usize = 64;
 
-/// The parameters of a request. Unknown ones are tolerated, as the protocol wants.
+/// The parameters of a request. Unknown ones are ignored, as the protocol requires.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -22,12 +22,12 @@ impl Query {
         )
     }
 
-    /// The first value of that name.
+    /// The first value of a parameter.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number within bounds.
+    /// A number within limits.
     pub(super) fn number(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! Answers as they go over the wire.
+//! HTTP replies.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,38 +12,39 @@ use serde_json::Value;
 use super::bodies::written;
 use super::status::{body, status};
 
-/// Whether an answer was recorded before.
+/// The header that marks a recorded reply to a repeated request.
 const IDEMPOTENT_REPLAY: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// An answer with bytes that are JSON already. They are sent as they are.
+/// A reply with bytes that are already JSON.
 pub(super) fn json_bytes(status: u16, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
-    // What a key opened is for its holder; a handler that knows better says so.
+    // Replies to authenticated requests must not be cached; a handler may override this.
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     response
 }
 
-/// A reply with a document.
+/// A reply with a JSON document.
 pub(super) fn json(status: u16, body: &Value) -> Response {
     json_bytes(status, body.to_string())
 }
 
-/// A reply with a body.
+/// A reply with a serialized body.
 pub(super) fn body_of(status: u16, body: &impl Serialize) -> Response {
     json_bytes(status, shared(written(status, body).body))
 }
 
-/// Bytes of the store, shared and not copied.
+/// Bytes of the store, shared without copying.
 pub(super) fn shared(bytes: ports::runs::Bytes) -> Bytes {
     Bytes::from_owner(bytes)
 }
 
-/// The answer to something that changes the host. Where the request had a key, it says whether it was answered before.
+/// The reply to a request that changes the host. If the request had an idempotency key, a header says whether the reply was recorded
+/// before.
 pub(super) fn reply(reply: StoredReply, keyed: bool) -> Response {
     let mut response = json_bytes(reply.status, shared(reply.body));
     if reply.status == 204 {
@@ -56,12 +57,12 @@ pub(super) fn reply(reply: StoredReply, keyed: bool) -> Response {
     response
 }
 
-/// A refusal as it is recorded for the key of its request.
+/// An error as it is recorded for the idempotency key of its request.
 pub(super) fn recorded(refusal: &Refusal) -> StoredReply {
     written(status(refusal.code).as_u16(), &body(refusal))
 }
 
-/// A refusal, with the id under which the log has more about a failure of the host.
+/// An error reply. For a failure of the host it has the correlation id of the log lines.
 pub(super) fn refusal(refusal: &Refusal, correlation_id: &str) -> Response {
     let status = status(refusal.code);
     let mut body = body(refusal);

@@ -36,7 +36,7 @@ impl Method {
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Everybody.
+    /// Any caller.
     Public,
     /// The holder of the token in the path.
     Token,
@@ -46,7 +46,7 @@ pub(super) enum Access {
     Either(Scope, Scope),
     /// Callers with a key for guided sessions, or for one of them. Each tool requires its own scopes.
     Guided,
-    /// Callers whose key can read manifests; everybody if the settings make the registry public.
+    /// Callers whose key can read manifests; any caller if the settings make the registry public.
     Offered,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Body {
     Message,
     /// The archive of a pack.
     Archive,
-    /// The bytes of an object, received only at a valid signed address.
+    /// The bytes of an object, received only at a valid signed URL.
     Object,
 }
 

@@ -1,4 +1,4 @@
-//! Connections: accepted, bounded, ended.
+//! Accepts, limits and closes connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,29 +24,29 @@ use super::state::{HttpState, Settings};
 use super::write_timeout::Patient;
 use super::{entry, response};
 
-/// The most headers of a request.
+/// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The longest head of a request, in bytes.
+/// The maximum size of the head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// How long to wait when the system has no file to give for a connection: others have to end first.
+/// How long to wait when the process has no free file descriptor for a connection: others have to close first.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How long a connection over a limit has to send its request.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// After how many seconds a client that was refused may try again.
+/// After how many seconds a refused client may retry.
 const RETRY_AFTER: u64 = 1;
 
-/// Serves connections until `shutdown` comes to its end; then takes no more, lets the requests under way be answered for as long
-/// as the settings allow, and returns.
+/// Serves connections until `shutdown` resolves. Then it accepts no more connections, waits for active requests for at most the
+/// grace period of the settings, and returns.
 ///
 /// # Errors
-/// When the listener cannot say where it listens.
+/// When the local address of the listener cannot be read.
 pub async fn serve(
     listener: TcpListener,
     state: HttpState,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let HttpState(state) = state;
-    // Streams and long polls end by themselves once they are told; everything else has the time that it was given.
+    // Streams and long polls end when they are notified; all other requests have the grace period.
     let stopping = || {
         state.stopping.send_replace(true);
     };
@@ -65,10 +65,10 @@ pub async fn serve(
     accept(listener, answer, reserved, &state.settings, shutdown, stopping).await
 }
 
-/// Serves something else on a listener of its own, within the same bounds.
+/// Serves another router on its own listener, with the same limits.
 ///
 /// # Errors
-/// When the listener cannot say where it listens.
+/// When the local address of the listener cannot be read.
 pub async fn serve_router(
     listener: TcpListener,
     router: Router,
@@ -83,7 +83,7 @@ pub async fn serve_router(
     accept(listener, answer, reserved, &settings, shutdown, || {}).await
 }
 
-/// The answer to a request on a connection over a limit.
+/// The reply to a request on a connection over a limit.
 fn refused(full: Full) -> Response {
     let (message, limit) = match full {
         Full::Host { limit } => ("the host has as many connections as it may; retry later", limit),
@@ -166,13 +166,13 @@ where
 
 async fn served(connection: impl Future<Output = Result<(), hyper::Error>>) {
     if let Err(error) = connection.await {
-        // Clients go away, and some send what is not HTTP: nothing that an operator could fix.
+        // Clients disconnect, and some do not speak HTTP. An operator cannot fix either.
         tracing::debug!(%error, "a connection broke off");
     }
 }
 
 fn io(stream: TcpStream, settings: &Settings) -> TokioIo<Patient<TcpStream>> {
-    // An event should leave when it happens, not when a packet is full.
+    // Events are sent immediately and not when a packet is full.
     let _ = stream.set_nodelay(true);
     TokioIo::new(Patient::new(stream, settings.write_timeout))
 }

@@ -1,4 +1,4 @@
-//! What the service works with.
+//! The settings and the shared state of the service.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,69 +27,69 @@ use super::trace::Ids;
 use crate::mount::Pending;
 use crate::mount::pending_requests::Asks;
 
-/// The limits of the surface.
+/// The limits and optional features of the HTTP service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The largest body, in bytes. Advertised.
+    /// The maximum size of a request body, in bytes. Advertised.
     pub max_body_bytes: usize,
-    /// The largest document of a workflow, in bytes.
+    /// The maximum size of a workflow document, in bytes.
     pub max_workflow_bytes: usize,
-    /// The largest message of MCP, in bytes.
+    /// The maximum size of an MCP message, in bytes.
     pub max_message_bytes: usize,
-    /// How many messages of MCP may be answered at once; more are told to come back. Each may hold a thread.
+    /// The maximum number of MCP messages that are processed concurrently. More are refused and may be retried. Each may hold a thread.
     pub max_messages: usize,
-    /// How long a client may take over the head of a request, and over doing nothing between two of them.
+    /// How long a client may take to send the head of a request, and how long a connection may be idle between two requests.
     pub head_timeout: Duration,
-    /// How long a client may take over a body. An upload has more time, for its size.
+    /// How long a client may take to send a body. An upload has more time, depending on its size.
     pub body_timeout: Duration,
-    /// How long a client may leave an answer that it asked for.
+    /// How long a write may wait for a client that does not read its reply.
     pub write_timeout: Duration,
     /// How long a call of a workflow over MCP waits for its run.
     pub mount_patience: Duration,
-    /// How many connections there may be. More are refused.
+    /// The maximum number of connections. More are refused.
     pub max_connections: usize,
-    /// How many of them one address may have; for IPv6, one network of 64 bits.
+    /// The maximum number of connections from one address; for IPv6, from one /64 network.
     pub connections_per_address: usize,
-    /// How many of them an address of this machine may have: a proxy here speaks for many clients.
+    /// The maximum number of connections from one local address. It is higher because a local proxy forwards many clients.
     pub connections_per_local_address: usize,
-    /// How many connections over these limits are kept for a moment, to answer health checks and refuse the rest.
+    /// The number of connections over these limits that are kept briefly, to answer health checks and refuse all other requests.
     pub reserved_connections: usize,
-    /// How many streams of events there may be: each holds a connection for as long as its run takes.
+    /// The maximum number of event streams. Each holds a connection for the duration of its run.
     pub max_streams: usize,
-    /// How often a stream that has nothing to say says so, to be told apart from a dead one.
+    /// The interval of keep-alive messages on an idle stream.
     pub keep_alive: Duration,
-    /// Whether the seams for conformance suites are there.
+    /// Whether the seams for conformance suites are served.
     pub test_seams: bool,
-    /// Whether anybody may read what the registry offers, without a key.
+    /// Whether the registry can be read without a key.
     pub open_registry: bool,
-    /// Whether programs of this machine may speak MCP without a key.
+    /// Whether programs on this machine may use MCP without a key.
     pub mcp_without_key: bool,
-    /// Whether parts of a front end are served, from an origin of their own. Advertised.
+    /// Whether UI plugins are served, from a separate origin. Advertised.
     pub ui_plugins: bool,
-    /// Whether suites may try the sandbox of packs with modules that misbehave. Nothing without the seams.
+    /// Whether suites may test the pack sandbox with modules that misbehave. Has no effect without the seams.
     pub test_sandbox: bool,
-    /// Whether suites may read spans. Nothing without the seams.
+    /// Whether suites may read spans. Has no effect without the seams.
     pub test_spans: bool,
-    /// How long requests that are under way may take after the stop was asked for.
+    /// How long active requests may take after shutdown was requested.
     pub grace: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // The inputs of a run have at most one mebibyte; four leave room for any escaping of them.
+            // The inputs of a run have at most 1 MiB; 4 MiB leave room for any escaping.
             max_body_bytes: 4 << 20,
             max_workflow_bytes: 8 << 20,
-            // The arguments of a call have at most four mebibytes; eight leave room for any escaping of them.
+            // The arguments of a call have at most 4 MiB; 8 MiB leave room for any escaping.
             max_message_bytes: 8 << 20,
-            // A step of a session is an fsync or two: more at once would only wait for the disk.
+            // A step of a session is one or two fsyncs: more concurrent messages would only wait for the disk.
             max_messages: 64,
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
-            // As long as clients commonly wait for a tool, and some more.
+            // Somewhat longer than clients commonly wait for a tool.
             mount_patience: Duration::from_secs(300),
-            // Below the 1024 open files that a process usually has, with room for the database.
+            // Below the usual limit of 1024 open files per process, with room for the database.
             max_connections: 900,
             connections_per_address: 900 / 8,
             connections_per_local_address: 900 / 2,
@@ -107,43 +107,43 @@ impl Default for Settings {
     }
 }
 
-/// What a service is made of.
+/// The parts from which a service is created.
 pub struct Options {
     pub runs: Runs,
-    /// The limits.
+    /// The limits and optional features.
     pub settings: Settings,
-    /// Tells the time, for the limits below.
+    /// The clock for the rate limits.
     pub clock: Arc<dyn Clock>,
-    /// For the ids of spans.
+    /// The source of randomness, for example for span ids and list cursors.
     pub entropy: Arc<dyn Entropy>,
-    /// The workflows for conformance that are loaded.
+    /// The loaded conformance workflows.
     pub fixtures: Fixtures,
-    /// How often somebody may ask. Nothing is limited unless it was configured.
+    /// The rate limits. Nothing is limited unless it is configured.
     pub rate_limiter: RateLimiter,
     /// The guided sessions, for MCP.
     pub guides: Guides,
-    /// The packs that are offered, and those that are installed.
+    /// The packs in the registry, and the installed ones.
     pub shelves: PackRegistries,
-    /// Who answers what is outside of the protocol: the pages of people. Without any, such paths get an envelope.
+    /// The router for paths outside of the protocol: the web pages. Without it, such paths get an error envelope.
     pub pages: Option<Router>,
 }
 
-/// Guided sessions, as they are served over HTTP.
+/// Guided sessions over HTTP.
 pub struct Guides {
     /// The sessions of each tenant.
     pub tenants: Arc<Tenants>,
-    /// Where workspaces are opened that a caller names.
+    /// The directories in which callers may open workspaces.
     pub workspace_roots: WorkspaceRoots,
-    /// Web pages that may ask besides those of this machine and of this host, such as `https://app.example`.
+    /// Origins of web pages that may send requests, besides those of this machine and of this host, such as `https://app.example`.
     pub allowed_origins: Vec<String>,
 }
 
-/// The ids of the loaded workflows that exist for conformance. Shared with whoever loads them.
+/// The ids of the loaded conformance workflows. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Fixtures(Arc<RwLock<Arc<[WorkflowId]>>>);
 
 impl Fixtures {
-    /// Keeps those ids that are for conformance, sorted.
+    /// Replaces the ids. Only those of conformance workflows are kept, sorted.
     pub fn set(&self, workflow_ids: impl IntoIterator<Item = WorkflowId>) {
         let is_fixture = |id: &WorkflowId| {
             ["conformance-", "openwop-smoke-"].iter().any(|kind| id.as_str().starts_with(kind))
@@ -154,7 +154,7 @@ impl Fixtures {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = ids.into();
     }
 
-    /// The ids.
+    /// The ids, sorted.
     pub fn get(&self) -> Arc<[WorkflowId]> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -164,7 +164,7 @@ impl Fixtures {
 #[derive(Clone)]
 pub struct HttpState(pub(super) Service);
 
-/// What every request works with.
+/// The state that all requests share.
 pub(super) type Service = Arc<Shared>;
 
 pub(super) struct Shared {
@@ -178,7 +178,6 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) denials: DenialAudit,
     pub(super) cursors: Cursors,
-    /// Which routes a path has.
     pub(super) table: Table,
     pub(super) streams: Arc<tokio::sync::Semaphore>,
     pub(super) tenants: Arc<Tenants>,
@@ -186,36 +185,36 @@ pub(super) struct Shared {
     pub(super) visitors: OriginPolicy,
     /// The calls of workflows over MCP that wait for their runs.
     pub(super) pending: Pending,
-    /// What the clients of those calls were asked.
+    /// The open questions to the clients of those calls.
     pub(super) asks: Asks,
     pub(super) shelves: PackRegistries,
-    /// What came of the envelopes of tests.
+    /// The outcomes of test envelopes.
     pub(super) correlations: Correlations,
-    /// What seams recorded beside the logs of runs.
+    /// Events and spans that seams recorded outside of the logs of runs.
     pub(super) test_log: TestLog,
-    /// Places for messages of MCP.
+    /// Permits to process MCP messages.
     pub(super) messages: Arc<tokio::sync::Semaphore>,
-    /// Places for objects that come to signed addresses.
+    /// Permits to receive objects at signed URLs.
     pub(super) uploads: Arc<tokio::sync::Semaphore>,
-    /// Places for archives of packs.
+    /// Permits to receive pack archives.
     pub(super) archives: Arc<tokio::sync::Semaphore>,
-    /// Who answers what is outside of the protocol: the pages of people.
+    /// The router for paths outside of the protocol: the web pages.
     pub(super) pages: Option<Router>,
-    /// What conformance suites read and write as a plugin would; there only with the seams.
+    /// The artifact of the UI plugin seam. Only present with the seams.
     pub(super) canary: Option<Canary>,
-    /// Reported once, when the service stops: streams end then, and long polls are answered.
+    /// Set to `true` once, when the service stops: streams end then, and long polls are answered.
     pub(super) stopping: tokio::sync::watch::Sender<bool>,
 }
 
 impl Shared {
-    /// Which routes are there.
+    /// Which optional routes are served.
     pub(super) fn gates(&self) -> Gates {
         Gates { seams: self.settings.test_seams, test_packs: self.shelves.tests().is_some() }
     }
 }
 
 impl HttpState {
-    /// The state of a service that has not answered anything yet.
+    /// The state of a new service.
     pub fn new(options: Options) -> Self {
         let cursors = Cursors::new(&*options.entropy);
         let gates =

@@ -1,10 +1,10 @@
-//! The status of each refusal, and its body.
+//! The HTTP status of each error code, and the body of an error.
 
 use host::runs::{ApiCode, Refusal, RefusalKind};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// The HTTP status of an answer with this code.
+/// The HTTP status of a reply with this code.
 pub const fn status(code: ApiCode) -> StatusCode {
     match code.kind() {
         RefusalKind::Invalid => StatusCode::BAD_REQUEST,
@@ -27,7 +27,7 @@ pub const fn status(code: ApiCode) -> StatusCode {
     }
 }
 
-/// The body of a refusal, exactly as the protocol closes it.
+/// The body of an error, exactly as the protocol defines it.
 pub(crate) fn body(refusal: &Refusal) -> Value {
     let mut body = json!({"error": refusal.code.as_str(), "message": flow::redact::text(&refusal.message)});
     if !refusal.details.is_empty() {

@@ -1,25 +1,25 @@
-//! Which routes a path has.
+//! Matches paths to routes.
 //!
-//! The protocol writes actions with a colon, `/v1/runs/{runId}:fork`, behind a name that may itself hold colons: the colon of a known
-//! action counts, and no other. Words are compared as they came, so a path has one spelling; what stands for a name is given without
-//! its escapes.
+//! The protocol writes actions with a colon, `/v1/runs/{runId}:fork`, after an id that may itself contain colons. Only the colon
+//! before a known action separates. Literal segments are compared without decoding, so every path has one spelling. Parameters are
+//! percent-decoded.
 
 use std::borrow::Cow;
 
 use super::route::{Method, Route};
 use super::routes::{self, Gates};
 
-/// A path that no route has and none could have.
+/// A malformed path, which no route can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadPath;
 
-/// What stands in a path for the names of its template.
+/// The path parameters, decoded.
 pub(super) type Params = Vec<(&'static str, String)>;
 
-/// The templates that are served, by how many segments they have.
+/// The served templates, by their number of segments.
 pub(super) struct Table(Vec<Vec<Template>>);
 
-/// A path of the table of routes, and the routes that it has.
+/// A path template of the route table, and its routes.
 pub(super) struct Template {
     pub(super) path: &'static str,
     segments: Vec<Segment>,
@@ -30,18 +30,18 @@ pub(super) struct Template {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Segment {
     Word(&'static str),
-    /// A name with an ending behind it, as in `{version}.tgz`.
+    /// A parameter with a suffix, as in `{version}.tgz`.
     File(&'static str, &'static str),
     Name(&'static str),
 }
 
 impl Table {
-    /// The templates of the routes that are served.
+    /// The templates of the served routes.
     pub(super) fn new(gates: Gates) -> Self {
         let mut paths: Vec<&str> = routes::served(gates).map(|route| route.path).collect();
         paths.dedup();
         let mut templates: Vec<_> = paths.into_iter().map(Template::of).collect();
-        // A word goes before a name in the same place, and a name with an ending before one without.
+        // Literal segments are matched before parameters, and parameters with a suffix before those without.
         templates.sort_by(|left, right| left.segments.cmp(&right.segments));
         let longest = templates.iter().map(|template| template.segments.len()).max().unwrap_or(0);
         let mut table: Vec<_> = (0..=longest).map(|_| Vec::new()).collect();
@@ -51,10 +51,10 @@ impl Table {
         Self(table)
     }
 
-    /// The template of a path, and what stands for its names; nothing where no route has the path.
+    /// The template of a path, and its parameters; `None` if no route has the path.
     ///
     /// # Errors
-    /// When none could have it.
+    /// When the path is malformed.
     pub(super) fn find(&self, path: &str) -> Result<Option<(&Template, Params)>, BadPath> {
         path.split('/').try_for_each(check)?;
         let (path, action) = split_action(path);
@@ -81,7 +81,7 @@ impl Template {
         }
     }
 
-    /// The route of a method. `HEAD` comes with `GET`.
+    /// The route of a method. `HEAD` uses the route of `GET`.
     pub(super) fn route(&self, method: &http::Method) -> Option<&'static Route> {
         let wanted = match *method {
             http::Method::GET | http::Method::HEAD => Method::Get,
@@ -93,7 +93,7 @@ impl Template {
         self.routes.iter().copied().find(|route| route.method == wanted)
     }
 
-    /// Whether a path with as many segments is of this template.
+    /// Whether a path with the same number of segments matches this template.
     fn is_of(&self, path: &str) -> bool {
         self.segments.iter().zip(path.split('/')).all(|(segment, text)| match segment {
             Segment::Word(word) => *word == text,
@@ -102,7 +102,7 @@ impl Template {
         })
     }
 
-    /// What stands for the names in a path of this template, where their escapes give text.
+    /// The parameters of a path that matches this template; `None` if one cannot be decoded.
     fn params(&self, path: &str) -> Option<Params> {
         let found = self.segments.iter().zip(path.split('/')).filter_map(|(segment, text)| match segment {
             Segment::Word(_) => None,
@@ -113,7 +113,7 @@ impl Template {
     }
 }
 
-/// A path without the action behind its last colon, where it has one.
+/// Splits off the action after the last colon, if it is a known one.
 fn split_action(path: &str) -> (&str, Option<&'static str>) {
     let split = path.rsplit_once(':').and_then(|(rest, action)| {
         let known = routes::actions().find(|known| *known == action)?;
@@ -122,14 +122,14 @@ fn split_action(path: &str) -> (&str, Option<&'static str>) {
     split.unwrap_or((path, None))
 }
 
-/// Refuses segments that mean something else to somebody: the directory above, a hidden slash, a control character.
+/// Refuses ambiguous segments: directory traversal, encoded slashes, control characters.
 fn check(segment: &str) -> Result<(), BadPath> {
     let name = decoded(segment).ok_or(BadPath)?;
     let means_more = name.chars().any(|found| found.is_control() || matches!(found, '/' | '\\'));
     if means_more || matches!(&*name, "." | "..") || segment.starts_with(':') { Err(BadPath) } else { Ok(()) }
 }
 
-/// A segment without its escapes, where they are escapes and give text.
+/// Percent-decodes a segment; `None` if an escape is invalid or the result is not UTF-8.
 fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     if !segment.contains('%') {
         return Some(segment.into());
@@ -218,7 +218,7 @@ mod tests {
             let Ok(found) = found(&path) else { return Ok(()) };
             let params = found.map(|(_, params)| params).unwrap_or_default();
             for segment in path.split('/') {
-                // Another reader of escapes than the one above.
+                // An independent decoder.
                 let name: String = form_urlencoded::parse(segment.as_bytes()).map(|(name, _)| name).collect();
                 proptest::prop_assert!(!matches!(name.as_str(), "." | ".."), "{}", segment);
                 proptest::prop_assert!(!name.contains(['/', '\\', '\0']), "{}", segment);

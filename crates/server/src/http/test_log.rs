@@ -1,6 +1,6 @@
-//! What seams for tests recorded beside the logs of runs: events and spans, by tenant and run, until they are told to forget.
+//! Events and spans that test seams record outside of the logs of runs, by tenant and run, until they are reset.
 //!
-//! Nothing of it is durable, and no run knows of it.
+//! They are not durable, and runs cannot see them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use canon::time::Timestamp;
 use serde_json::{Value, json};
 
-/// How many bytes of events and spans are remembered, of all runs together.
+/// The maximum size of all events and spans together, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// What each of them takes besides what it says.
+/// The overhead of each entry, in bytes.
 const OVERHEAD_BYTES: usize = 512;
 
-/// What was recorded.
 #[derive(Default)]
 pub(super) struct TestLog(Mutex<Recorded>);
 
@@ -43,7 +42,7 @@ impl TestLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an event, and gives it as it is read later.
+    /// Records an event, and returns it as it is read later.
     pub(super) fn append(&self, tenant: &str, run_id: &str, event: &TestEvent<'_>, now: Timestamp) -> Value {
         let bytes = event.payload.to_string().len();
         self.recorded().change(tenant, run_id, bytes, |of_run| {
@@ -64,24 +63,21 @@ impl TestLog {
         })
     }
 
-    /// Records a span.
     pub(super) fn span(&self, tenant: &str, run_id: &str, name: &str, attributes: &Value) {
         let span = json!({"name": name, "attributes": attributes, "events": []});
         let bytes = span.to_string().len();
         self.recorded().change(tenant, run_id, bytes, |of_run| of_run.spans.push(span));
     }
 
-    /// The events of a run.
     pub(super) fn events(&self, tenant: &str, run_id: &str) -> Vec<Value> {
         self.recorded().of(tenant, run_id).events
     }
 
-    /// The spans of a run.
     pub(super) fn spans(&self, tenant: &str, run_id: &str) -> Vec<Value> {
         self.recorded().of(tenant, run_id).spans
     }
 
-    /// Forgets everything.
+    /// Deletes all entries.
     pub(super) fn clear(&self) {
         *self.recorded() = Recorded::default();
     }
@@ -92,7 +88,8 @@ impl Recorded {
         self.runs.get(&(tenant.to_owned(), run_id.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Changes what is known of a run. Where there is too much, all of it goes: these are tests.
+    /// Changes the entries of a run. If the size limit is exceeded, all entries of all runs are deleted first, which is acceptable
+    /// in tests.
     fn change<T>(
         &mut self,
         tenant: &str,

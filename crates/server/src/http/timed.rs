@@ -1,4 +1,4 @@
-//! A body that has to arrive in time.
+//! A body with a deadline.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-/// Gives the client of a request so long for its body. A reader who waits longer gets an [`io::ErrorKind::TimedOut`].
+/// Limits the time in which the body of a request must arrive. A later read fails with [`io::ErrorKind::TimedOut`].
 ///
 /// For bodies that are read outside of this module: the reader cannot forget the limit.
 pub(super) fn timed(body: Body, time: Duration) -> Body {

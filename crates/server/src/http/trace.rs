@@ -1,4 +1,4 @@
-//! W3C trace context: where a request comes from, and under which id the log has it.
+//! W3C trace context: the trace of a request, whose id is also its correlation id in the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,15 +7,14 @@ use flow::trace::TraceParent;
 use host::system::Entropy;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header.
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What the systems of a trace say of it to each other. It goes back as it came.
+/// Vendor-specific trace data. The reply repeats it unchanged.
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// How much of that is passed on, at the least that the standard wants.
+/// The maximum length that is passed on: the minimum that the standard requires.
 pub(super) const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// The place of one request in a trace.
+/// The trace id and the span id of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceContext {
     trace_id: u128,
@@ -24,7 +23,7 @@ pub(super) struct TraceContext {
 }
 
 impl TraceContext {
-    /// Goes on with the caller's trace, or begins one. A header that is none begins one too, as the standard wants.
+    /// Continues the caller's trace or begins a new one. An invalid header also begins a new one, as the standard requires.
     pub(super) fn of(headers: &HeaderMap, ids: &Ids) -> Self {
         let parent = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
         let (trace_id, sampled) = match parent {
@@ -34,15 +33,15 @@ impl TraceContext {
         Self { trace_id, span_id: ids.next(), sampled }
     }
 
-    /// The id of the trace, as text.
+    /// The trace id as text.
     pub(super) fn id(self) -> String {
         hex(&self.trace_id.to_be_bytes())
     }
 
-    /// The header of the answer.
+    /// The `traceparent` header of the reply.
     pub(super) fn header(self) -> Option<HeaderValue> {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        // Written with every answer, so without an allocation.
+        // Written with every reply, so it does not allocate.
         write_hex(&self.trace_id.to_be_bytes(), &mut text[3..35]);
         write_hex(&self.span_id.to_be_bytes(), &mut text[36..52]);
         text[54] = if self.sampled { b'1' } else { b'0' };
@@ -50,8 +49,8 @@ impl TraceContext {
     }
 }
 
-/// Ids of traces and spans: different from each other and from those of other processes. They are no secrets, so they follow from one
-/// seed instead of costing a system call each.
+/// Generates ids of traces and spans that differ from each other and from those of other processes. They are not secret, so they
+/// derive from one seed instead of a system call each.
 pub(super) struct Ids {
     seed: u64,
     given: AtomicU64,
@@ -60,18 +59,18 @@ pub(super) struct Ids {
 impl Ids {
     pub(super) fn new(entropy: &dyn Entropy) -> Self {
         let mut seed = [0; 8];
-        // Without entropy the ids are those of another process too: logs are harder to read, and nothing else.
+        // Without entropy, ids may collide with those of other processes. That only makes logs harder to read.
         let _ = entropy.fill(&mut seed);
         Self { seed: u64::from_le_bytes(seed), given: AtomicU64::new(0) }
     }
 
-    /// SplitMix64: every number of a sequence once, in an order without one.
+    /// SplitMix64: visits every number once, in a pseudorandom order.
     fn next(&self) -> u64 {
         let place = self.given.fetch_add(1, Ordering::Relaxed);
         let mut id = self.seed.wrapping_add(place.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         id = (id ^ id >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         id = (id ^ id >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // Zero is no id.
+        // Zero is not a valid id.
         (id ^ id >> 31).max(1)
     }
 }
@@ -96,7 +95,7 @@ mod tests {
         let answered = format!("00-{trace}-{:016x}-01", context.span_id);
         assert_eq!(context.header().unwrap(), answered.as_str());
         assert_eq!(of(&answered).id(), trace, "which somebody else can go on with");
-        // What a parent is, its own tests say.
+        // The parser of `traceparent` has its own tests.
         assert_ne!(of(&format!("ff-{trace}-00f067aa0ba902b7-01")).id(), trace);
     }
 }

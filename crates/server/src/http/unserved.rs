@@ -1,18 +1,18 @@
-//! Operations of the protocol that this host does not have.
+//! Operations of the protocol that this host does not implement.
 //!
-//! A client must be able to tell a feature that is absent from an object that is absent, so the protocol answers operations of these families
-//! with 501. Parameterless reads such as `GET /v1/prompts` are not among them and stay 404: version 2 answers 404 there, and a
-//! suite compares the two versions.
+//! A client must be able to distinguish a missing feature from a missing object, so the protocol answers operations of these
+//! families with 501. Parameterless reads such as `GET /v1/prompts` are not among them and stay 404: version 2 answers 404 there,
+//! and a suite compares the two versions.
 
 use host::runs::{ApiCode, Refusal};
 use http::Method;
 
-/// What the reply to an operation is.
+/// The reply to an operation.
 #[derive(Clone, Copy)]
 enum Reply {
     /// 501, with the capability that the operation belongs to.
     NotProvided(&'static str),
-    /// 404. Listed only where another route would take the last segment for a name.
+    /// 404. Listed only where another route would match the last segment as a parameter.
     NotFound,
 }
 
@@ -37,10 +37,11 @@ const OPERATIONS: [(Method, &str, Reply); 16] = [
     (Method::GET, "/v1/agents/{collection}", NotFound),
 ];
 
-/// The collections of `/v1/agents` that no agent can be named after.
+/// The collections of `/v1/agents`. No agent can have one of these ids.
 const COLLECTIONS: [&str; 2] = ["roster", "org-chart"];
 
-/// The error for an operation that this host does not have. Segments are compared as they came: the path of a file may have escaped slashes.
+/// The error for an operation that this host does not implement. Segments are compared without decoding: a file path may contain
+/// escaped slashes.
 pub(super) fn refusal(method: &Method, path: &str) -> Option<Refusal> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let found = OPERATIONS.iter().find(|(known, template, _)| known == method && is_of(template, path));

@@ -1,4 +1,5 @@
-//! Paths outside of `/v1`. A browser gets a page there, if the console is mounted. A program that calls one left out the version, and gets JSON.
+//! Paths outside of `/v1`. A browser gets a page there, if the console is mounted. An API client omitted the version, and gets a
+//! JSON error.
 
 use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE};
@@ -40,7 +41,7 @@ fn accepts_api_types(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(named)
 }
 
-/// Pages that need no session: health checks and tools request the first, browsers its parts.
+/// Pages that need no session: health checks and tools request the first one, browsers also its assets.
 fn is_public_page(path: &str) -> bool {
     matches!(path, "/" | "/sign-in" | "/sign-out" | "/favicon.ico" | "/robots.txt")
         || path.starts_with("/assets/")
@@ -67,7 +68,8 @@ fn accepts_no_html(headers: &HeaderMap) -> bool {
     headers.contains_key(ACCEPT) && !accepted.iter().any(html)
 }
 
-/// The error for a program that calls such a path. It names the path to use and does not repeat the given one, which may contain a secret.
+/// The error for an API client that calls such a path. It names the path to use and does not repeat the given one, which may contain
+/// a secret.
 pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
     let meant = meant(table, parts.uri.path());
     let version = parts.headers.get(OPENWOP_VERSION);

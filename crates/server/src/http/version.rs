@@ -1,8 +1,8 @@
-//! Which version of the protocol a request is about.
+//! The protocol version of a request.
 //!
-//! A path below `/v1` is about version 1. A client may say which version it speaks with the header `OpenWOP-Version`, as `1` or `1.0`. If that
-//! contradicts the path, serving the request would give the client replies of another contract than it reads, so it is refused. Every reply
-//! of the protocol names the version that it follows.
+//! A path below `/v1` belongs to version 1. A client may name the version that it speaks in the header `OpenWOP-Version`, as `1` or
+//! `1.0`. If that contradicts the path, the client would misread the reply, so the request is refused. Every reply of the protocol
+//! names the version that it follows.
 
 use host::runs::{ApiCode, Refusal};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -16,7 +16,7 @@ pub(super) const PREFERRED_VERSION: &str = PROTOCOL_VERSIONS[0];
 
 /// The discovery document. It has no version in its path.
 const DISCOVERY: &str = "/.well-known/openwop";
-/// Below `/v1` and not of the protocol: MCP has versions of its own, and suites for every version call the seams.
+/// Below `/v1` but not part of the protocol: MCP has its own versions, and suites for every version call the seams.
 const OTHER_PROTOCOLS: [&str; 2] = ["/v1/mcp", "/v1/host/sample/"];
 
 /// Whether a header names a version that is served, by its major version: `1` or `1.4`.

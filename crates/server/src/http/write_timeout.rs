@@ -1,7 +1,7 @@
-//! A connection whose other end has to take what it asked for.
+//! A write timeout for connections.
 //!
-//! A client that asks and does not read would hold its connection, and whatever its answer holds, for ever. A write that
-//! cannot go on for a while ends the connection instead.
+//! A client that sends requests and does not read the replies would hold its connection, and the memory of its replies, forever. A
+//! write that makes no progress for the timeout closes the connection instead.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A connection with patience.
+/// A connection with a write timeout.
 pub(super) struct Patient<S> {
     inner: S,
     patience: Duration,
-    /// Runs while a write waits.
+    /// The timer of a pending write.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> Patient<S> {
         Self { inner, patience, stalled: None }
     }
 
-    /// What a write came to: one that waits, waits for so long.
+    /// Returns the result of a write. A pending write starts the timer, and fails when it expires.
     fn waited<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;

@@ -1,4 +1,4 @@
-//! Counts what the whole process allocates and syncs during a piece of work; otherwise it only passes calls on.
+//! Counts allocations and fsyncs of the whole process during a piece of work. Otherwise calls are only forwarded.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::os::fd::BorrowedFd;
@@ -9,18 +9,18 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
-/// What a piece of work took, on all threads.
+/// The cost of a piece of work, on all threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    /// Calls that asked for memory, growing included.
+    /// Calls that allocate or reallocate memory.
     pub(crate) allocations: u64,
-    /// The bytes that they asked for.
+    /// The requested bytes.
     pub(crate) bytes: u64,
     /// Calls of `fsync` and `fdatasync`.
     pub(crate) syncs: u64,
 }
 
-/// Does `work` and counts.
+/// Runs `work` and counts.
 pub(crate) fn count(work: impl FnOnce()) -> Counted {
     for counter in [&ALLOCATIONS, &BYTES, &SYNCS] {
         counter.store(0, Relaxed);
@@ -42,13 +42,13 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[expect(unsafe_code, reason = "an allocator cannot be written otherwise; every call is passed on as it is")]
-// SAFETY: each method hands its arguments to `System` unchanged and returns what that returns.
+#[expect(unsafe_code, reason = "an allocator requires unsafe code; every call is forwarded unchanged")]
+// SAFETY: each method forwards its arguments to `System` unchanged and returns the result.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(&ALLOCATIONS, 1);
         note(&BYTES, layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the guarantees of the caller are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -65,18 +65,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What SQLite calls after every batch, in place of the C library's.
-#[expect(unsafe_code, reason = "the name is the one that the linker looks for")]
+/// Replaces the function of the C library, which SQLite calls after every batch.
+#[expect(unsafe_code, reason = "the symbol must have this name to replace that of the C library")]
 #[unsafe(no_mangle)]
 extern "C" fn fdatasync(descriptor: i32) -> i32 {
     note(&SYNCS, 1);
-    // SAFETY: the caller owns the descriptor for as long as the call takes.
+    // SAFETY: the caller owns the descriptor for the duration of the call.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     rustix::fs::fdatasync(descriptor).map_or(-1, |()| 0)
 }
 
-/// The same for files and directories that are synced whole.
-#[expect(unsafe_code, reason = "the name is the one that the linker looks for")]
+/// The same for full syncs of files and directories.
+#[expect(unsafe_code, reason = "the symbol must have this name to replace that of the C library")]
 #[unsafe(no_mangle)]
 extern "C" fn fsync(descriptor: i32) -> i32 {
     note(&SYNCS, 1);

@@ -1,4 +1,4 @@
-//! A host on a real disk, and a client that allocates nothing.
+//! A host on a real disk, and a client that does not allocate.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 
 pub(crate) const KEY: &str = "ilk_live_000000000000000000000001";
 
-/// A host that serves for as long as it is kept.
+/// A host that runs until it is dropped.
 pub(crate) struct Host {
     address: SocketAddr,
     _runtime: Runtime,
@@ -95,7 +95,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
     address
 }
 
-/// One connection that is kept open.
+/// One keep-alive connection.
 pub(crate) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -108,7 +108,7 @@ impl Client {
         Self { stream, buffer: vec![0; 64 * 1024] }
     }
 
-    /// Sends a request, and reads the whole answer.
+    /// Sends a request and reads the whole reply.
     pub(crate) fn send(&mut self, request: &str, status: &str) {
         self.stream.write_all(request.as_bytes()).unwrap();
         let mut filled = 0;
@@ -127,7 +127,7 @@ impl Client {
     }
 }
 
-/// How long the answer is that begins so, once its head is there.
+/// The length of a reply, once its head has been received.
 fn answer_bytes(answer: &[u8]) -> Option<usize> {
     let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let name = b"content-length: ";

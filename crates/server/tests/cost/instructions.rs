@@ -1,19 +1,19 @@
-//! Counts the instructions of a request with Valgrind, which counts the same on every machine.
+//! Counts the instructions of a request with Valgrind, which gives the same counts on every machine.
 //!
-//! The test starts this binary again under Valgrind, with few and with many requests, and divides the difference: what the host does to
-//! start is in both. The counts are those of a build without optimization, so they say nothing about speed; they grow when a request does
-//! more than before. Kernel time is not in them: syncs are counted beside.
+//! The test starts this binary again under Valgrind, with few and with many requests, and divides the difference: the startup cost
+//! of the host is in both. The counts are for a build without optimization, so they say nothing about speed; they grow when a
+//! request does more than before. They do not include kernel time; syncs are counted separately.
 
 use std::process::Command;
 
 use super::host::{Client, Host};
 use super::{CASES, Case, NOOP, post};
 
-/// Requests of the two runs. Both are enough to fill caches and to let buffers grow.
+/// The number of requests in the two runs. Both fill the caches and let buffers grow.
 const FEW: u32 = 20;
 const MANY: u32 = 80;
 
-/// Which case to run, and how often: set for the process under Valgrind.
+/// The case to run and the number of requests: set for the process under Valgrind.
 const CASE: &str = "COST_CASE";
 const COUNT: &str = "COST_COUNT";
 

@@ -1,11 +1,11 @@
-//! What one request costs, counted and not timed: allocations, syncs of the disk, and instructions.
+//! The cost of one request, counted and not timed: allocations, disk syncs and instructions.
 //!
-//! Times depend on the machine and on what else it does; these figures do not, so the gate can compare them. The limits are what was
-//! measured plus one percent for what varies: buffers that grow, tables that are enlarged. Lower a limit when a request becomes
-//! cheaper; give the reason in the commit when one has to be raised.
+//! Times depend on the machine and its load; these numbers do not, so the gate can compare them. The limits are the measured values
+//! plus one percent for variation, such as growing buffers and tables. Lower a limit when a request becomes cheaper; give the reason
+//! in the commit when you raise one.
 //!
-//! It is a binary of its own because an allocator and `fdatasync` are replaced for a whole process.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! It is a separate binary because it replaces the allocator and `fdatasync` for the whole process.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 #![expect(clippy::print_stdout, reason = "the figures are shown with `--nocapture`, for setting new limits")]
 
 mod counters;
@@ -17,14 +17,13 @@ use std::fmt::Write as _;
 use self::counters::{Counted, count};
 use self::host::{Client, Host};
 
-/// Requests before the first that is counted: caches are filled and buffers have grown by then.
+/// Requests before counting starts, to fill caches and grow buffers.
 const WARM_UP: u32 = 100;
 
-/// Requests that are counted.
+/// The number of counted requests.
 const COUNTED: u32 = 300;
 
-/// A kind of request, and what one of them may cost at most. A write is one sync; now and then a checkpoint of the write-ahead log adds
-/// its own.
+/// A kind of request and its maximum cost. A write is one sync; occasionally a checkpoint of the write-ahead log adds more.
 struct Case {
     name: &'static str,
     request: fn(u32) -> String,
@@ -74,7 +73,7 @@ fn a_request_costs_no_more_than_its_limit() {
         for number in 0..WARM_UP {
             client.send(&(case.request)(number), case.status);
         }
-        // The texts are made before, so that the client allocates nothing while it is counted.
+        // The requests are built in advance, so that the client does not allocate while counting.
         let requests: Vec<String> = (WARM_UP..WARM_UP + COUNTED).map(case.request).collect();
         let counted = count(|| requests.iter().for_each(|request| client.send(request, case.status)));
         let Counted { allocations, bytes, syncs } = counted;

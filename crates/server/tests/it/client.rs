@@ -1,4 +1,4 @@
-//! The other end of a connection.
+//! An MCP client for the tests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use server::{GuideService, Mcp};
 
 pub(crate) struct Connection(pub(crate) RunningService<RoleClient, ()>);
 
-/// Connects the library's own client to a handler over a pipe in memory.
+/// Connects the library's client to a handler over an in-memory pipe.
 pub(crate) async fn connect(service: Arc<dyn GuideService>) -> Connection {
     let (near, far) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
@@ -20,7 +20,7 @@ pub(crate) async fn connect(service: Arc<dyn GuideService>) -> Connection {
     Connection(().serve(near).await.unwrap())
 }
 
-/// What came of a call, as a program sees it.
+/// The result of a tool call, as a program sees it.
 pub(crate) struct Reply {
     pub(crate) failed: bool,
     pub(crate) text: String,

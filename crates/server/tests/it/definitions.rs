@@ -1,4 +1,4 @@
-//! What `tools/list` gives, and that it holds.
+//! The tool definitions of `tools/list`.
 
 use serde_json::{Value, json};
 use server::tool::parameter::{Kind, Parameter};
@@ -80,7 +80,7 @@ fn examples(parameters: &'static [Parameter], place: &str) {
     }
 }
 
-/// Clients hold replies to the schema, some of them failed ones too.
+/// Clients validate replies against the schema, some of them also error replies.
 #[tokio::test]
 async fn every_reply_keeps_its_schema() {
     let (connection, _) = fake().await;
@@ -119,7 +119,7 @@ async fn every_reply_keeps_its_schema() {
     }
 }
 
-/// Finding R4: a model reads the whole list before it does anything, in every conversation.
+/// Finding R4: a model reads the whole list first, in every conversation.
 #[tokio::test]
 async fn the_list_of_tools_is_short() {
     let (connection, _) = fake().await;

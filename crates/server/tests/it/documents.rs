@@ -1,4 +1,4 @@
-//! The documents in the repository are those that the definitions make.
+//! The generated documents in the repository are up to date.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn documents_are_fresh() {
     }
 }
 
-/// Compares a file with what it should be; with `UPDATE_DOCS=1`, makes it so.
+/// Compares a file with its expected content; with `UPDATE_DOCS=1`, updates the file.
 pub(crate) fn same(path: &Path, text: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,7 +37,7 @@ fn every_code_of_the_protocol_is_explained() {
     }
 }
 
-/// Codes that differ only in case share the upper-case page: on some file systems the two names are one file.
+/// Codes that differ only in case share the upper-case page: on case-insensitive file systems the two names are one file.
 #[test]
 fn every_code_of_the_protocol_has_a_page() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");

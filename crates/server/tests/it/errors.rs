@@ -1,4 +1,4 @@
-//! What a failed call looks like.
+//! Replies to failed calls.
 
 use rmcp::model::{ClientRequest, CustomRequest, ReadResourceRequestParams, ServerResult};
 use serde_json::{Value, json};

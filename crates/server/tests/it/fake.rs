@@ -1,4 +1,4 @@
-//! A service that answers from a script, and remembers what it was asked.
+//! A service with scripted replies that records its calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -23,14 +23,14 @@ use server::GuideService;
 use server::service::{Answer, Pending};
 
 canon::error_codes! {
-    /// What the fake refuses.
+    /// The errors of the fake.
     pub(crate) enum FakeCode {
-        /// Somebody else is writing.
+        /// Another caller holds the write lock.
         Busy => "TOKEN_SESSION_LOCKED",
     }
 }
 
-/// Answers by the token it is given.
+/// The token determines the reply.
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) asked: Mutex<Vec<String>>,
@@ -144,7 +144,7 @@ fn gaps() -> OpenGaps {
     OpenGaps { count: 12, gaps: vec![gap("gap_1", "Nobody approved."), gap("gap_2", "Nobody\nchose.")] }
 }
 
-/// The answers, which are ready at once.
+/// The replies, which are ready immediately.
 impl Fake {
     fn start(&self, request: &StartRequest) -> Answer<Reply> {
         self.note(request);

@@ -1,4 +1,4 @@
-//! What an honest, merely careless agent meets over MCP: nothing is skipped, lost or said for it in silence.
+//! What a careless but honest agent experiences over MCP: nothing is skipped, lost or answered on its behalf without notice.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn start(connection: &Connection, workflow: &str, more: Value) -> Reply {
     connection.call("start_workflow", arguments).await
 }
 
-/// Sends an advance with notes and whatever else.
+/// Sends an advance with notes and other arguments.
 async fn advance(connection: &Connection, reply: &Reply, notes: &str, more: Value) -> Reply {
     let mut arguments = next(&reply.facts, Some(notes));
     if let Some(context) = arguments.as_object_mut().unwrap().remove("context") {
@@ -27,7 +27,7 @@ async fn advance(connection: &Connection, reply: &Reply, notes: &str, more: Valu
     connection.call("continue_workflow", arguments).await
 }
 
-/// Findings B1 and B2, in a workflow that comes with the program.
+/// Findings B1 and B2, in a bundled workflow.
 #[tokio::test]
 async fn a_forgotten_context_key_blocks_and_what_was_sent_is_kept() {
     let directory = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ async fn a_forgotten_context_key_blocks_and_what_was_sent_is_kept() {
     let blocker = &forgotten.facts["blockers"]["blockers"][0];
     assert_eq!(blocker["code"], "MISSING_CONTEXT_KEY", "{}", forgotten.text);
     assert_eq!(forgotten.facts["nextCall"]["params"]["context"], json!({"reproduced": "<yes | no>"}));
-    // The offered call, sent as it is, says nothing for its caller.
+    // The suggested call, sent unchanged, provides no answer for its caller.
     let pasted = connection.call("continue_workflow", next(&forgotten.facts, Some(REPRODUCED))).await;
     assert_eq!(pasted.facts["blockers"]["blockers"][0]["code"], "MISSING_CONTEXT_KEY", "{}", pasted.text);
 
@@ -51,7 +51,7 @@ async fn a_forgotten_context_key_blocks_and_what_was_sent_is_kept() {
     assert_eq!(shown.facts["pending"]["stepId"], "observe", "the context was kept: {}", shown.text);
 }
 
-/// A key that the start brought is not asked for again.
+/// A key that was given at the start is not asked for again.
 #[tokio::test]
 async fn a_key_that_is_recorded_is_shown_and_not_required() {
     let directory = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ async fn a_run_that_never_stops_shows_the_guarded_step_with_a_critical_gap() {
     assert!(shown.text.contains("`reproduced` is missing"), "{}", shown.text);
 }
 
-/// Finding B3: a brake that is pulled with an attempt that blocks holds, also for another process.
+/// Finding B3: a preference that is sent with a blocked attempt is kept, also for another process.
 #[tokio::test]
 async fn a_preference_sent_with_a_blocked_attempt_holds_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ async fn a_preference_sent_with_a_blocked_attempt_holds_after_a_restart() {
     assert_eq!(back.facts["preferences"]["autonomy"], "guided", "{}", back.text);
 }
 
-/// Finding B4: checks read everything that is stored, and nothing else; the reply states both sizes.
+/// Finding B4: checks read the stored notes and nothing else; the reply states both sizes.
 #[tokio::test]
 async fn notes_are_judged_by_what_is_kept_of_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ async fn a_token_of_another_kind_is_told_which_one_is_wanted() {
     }
 }
 
-/// Finding B7: a bookmark makes no branch, and an earlier place is not where the run is.
+/// Finding B7: a bookmark creates no branch, and an earlier position is not the current one.
 #[tokio::test]
 async fn somebody_who_comes_back_is_told_where_the_run_is() {
     let directory = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ async fn somebody_who_comes_back_is_told_where_the_run_is() {
     assert!(newest.facts["latestCall"].is_null(), "{}", newest.text);
 }
 
-/// Finding B8: nothing that was recorded can be taken for what the program says.
+/// Finding B8: recorded text cannot imitate messages of the server.
 #[tokio::test]
 async fn recorded_words_cannot_imitate_the_server() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The integration tests of `server`, one binary. All of them go through a client of the protocol.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! The integration tests of `server`, in one binary. All of them use a client of the protocol.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod client;
 mod definitions;

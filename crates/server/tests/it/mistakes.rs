@@ -1,4 +1,4 @@
-//! Every mistake a caller can make, what it is told, and the call it is given instead.
+//! Every mistake that a caller can make, the error message, and the suggested call.
 
 use serde_json::{Map, Value, json};
 use server::call::Call;
@@ -19,8 +19,8 @@ fn refuse(tool: &str, arguments: Value) -> Value {
     json!({"message": envelope.message(), "details": envelope.details()})
 }
 
-/// The tool and its arguments; for each issue its path and a part of its message; the nearest name of
-/// the first; the arguments of the call that is offered instead.
+/// The tool and its arguments; for each issue its path and a part of its message; the nearest name of the first; the arguments of
+/// the suggested call.
 type Case = (&'static str, Value, &'static [(&'static str, &'static str)], Option<&'static str>, Value);
 
 fn cases() -> Vec<Case> {
@@ -286,8 +286,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Finding R8: messages are sentences that name what is wrong in the caller's words, and a parameter in the wrong place is
-/// recognised.
+/// Finding R8: messages are sentences that name the problem in the caller's terms, and a parameter in the wrong place is recognised.
 #[test]
 fn each_mistake_is_named_and_answered_with_the_callers_own_call() {
     for (tool, arguments, issues, nearest, example) in cases() {
@@ -305,10 +304,10 @@ fn each_mistake_is_named_and_answered_with_the_callers_own_call() {
     }
 }
 
-/// Finding B5: an offered call says what its caller said, or it cannot be made. The token in it may be good.
+/// Finding B5: a suggested call contains only what its caller said, or it cannot be made. The token in it may be valid.
 #[test]
 fn a_call_that_is_offered_speaks_for_nobody() {
-    // Two mistakes are about what a text means, so that the offered call repeats it; nobody can know better.
+    // Two mistakes are about the meaning of a string, which the suggested call repeats because the server cannot know better.
     let beyond_form = ["parentSessionId", "gitHeadSha"];
     for (tool, arguments, _, _, example) in cases() {
         if beyond_form.iter().any(|name| arguments.get(*name).is_some()) {
@@ -321,7 +320,7 @@ fn a_call_that_is_offered_speaks_for_nobody() {
     }
 }
 
-/// A call of which nothing is known is offered as placeholders, each of which is refused.
+/// For a call of an unknown tool the suggestion has only placeholders, each of which is refused.
 #[test]
 fn what_is_offered_for_an_unknown_tool_cannot_be_made() {
     for tool in Tool::ALL {

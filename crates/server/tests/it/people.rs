@@ -1,4 +1,4 @@
-//! What only the user can give, asked of the user through the client (finding G2).
+//! Input that only the user can give, requested from the user through the client (finding G2).
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use storage::files::{FileSessions, SessionFiles};
 use crate::client::{Reply, reply};
 use crate::real::next;
 
-/// A person at a client: each question gets the next answer; once there are none left, none comes.
+/// A user at a client: each question gets the next answer; when none is left, there is no answer.
 #[derive(Clone, Default)]
 struct Person {
     answers: Arc<Mutex<Vec<Value>>>,
@@ -217,7 +217,7 @@ async fn no_claim_passes_and_a_question_that_is_not_answered_blocks_and_says_whe
     }
 }
 
-/// A client of edition 2026-07-28 is given the questions as a result, and makes the call again with the answers.
+/// A client of edition 2026-07-28 gets the questions as a result, and repeats the call with the answers.
 #[tokio::test]
 async fn the_newest_edition_gets_its_questions_as_a_result() {
     let directory = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ async fn the_newest_edition_gets_its_questions_as_a_result() {
         Some(responses)
     };
     let before = log(directory.path());
-    // Answers to what was asked about other notes, and answers that nobody asked for, are not answers to this.
+    // Answers about other notes, and answers without a question, do not count.
     for (notes, state) in [
         ("Built something else.", first.request_state.clone()),
         ("Built.", None),

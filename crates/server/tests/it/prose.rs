@@ -1,4 +1,4 @@
-//! What a model reads, as golden files for people to review.
+//! The texts that a model reads, as golden files for review.
 
 use std::path::Path;
 
@@ -52,11 +52,11 @@ async fn replies_in_words() {
     ];
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     for (name, tool, arguments) in cases {
-        // One connection each: a second run would be warned of.
+        // One connection each: a second run would cause a warning.
         let (connection, _) = fake().await;
         let reply = connection.call(tool, arguments).await;
         assert!(!reply.failed, "{name}: {}", reply.text);
-        // A bundled workflow may change; what its digest is then is no matter of words.
+        // A bundled workflow may change, so its digest is not part of the golden file.
         let text = match reply.facts["workflowHash"].as_str() {
             Some(hash) => reply.text.replace(hash, "sha256:…"),
             None => reply.text,
@@ -65,7 +65,7 @@ async fn replies_in_words() {
     }
 }
 
-/// The whole of a bundled workflow is in its preview, as words and as data.
+/// The preview contains the whole bundled workflow, as text and as data.
 #[tokio::test]
 async fn a_preview_shows_every_step() {
     let (connection, _) = fake().await;

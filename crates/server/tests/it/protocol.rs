@@ -53,7 +53,7 @@ async fn the_newest_edition_without_initialize() {
     assert_eq!(result.structured_content.unwrap()["continueToken"], "ct_next");
 }
 
-/// The bytes themselves: a line of JSON in, a line of JSON out.
+/// Raw messages: one line of JSON for each request and each reply.
 #[tokio::test]
 async fn a_first_request_without_initialize_is_answered() {
     let (read, mut write) = tokio::io::split(serve());
@@ -81,7 +81,7 @@ async fn a_first_request_without_initialize_is_answered() {
     }
 }
 
-/// Workflows are prompts (finding B9): what is declared is there, and what is not declared is not answered.
+/// Workflows are prompts (finding B9): declared capabilities are served, and others are not.
 #[tokio::test]
 async fn workflows_are_prompts() {
     let directory = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ async fn workflows_are_prompts() {
     assert!(completed.unwrap_err().to_string().contains("completion/complete"));
 }
 
-/// Over standard input and output, a call without a workspace is about the folder of the client.
+/// Over standard input and output, a call without a workspace uses the folder of the client.
 #[tokio::test]
 async fn a_call_without_a_workspace_is_about_the_folder_of_the_client() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The real service behind the surface.
+//! The real service behind the MCP interface.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use storage::files::{FileSessions, SessionFiles};
 
 use crate::client::{Connection, connect};
 
-/// Two steps that want notes.
+/// Two steps that require notes.
 fn workflow() -> Value {
     json!({
         "id": "team.two_steps", "name": "Two steps", "description": "A workflow of two steps.", "version": "1.0.0",
@@ -24,7 +24,7 @@ fn workflow() -> Value {
     })
 }
 
-/// One step that the user has to agree with.
+/// One step that the user must approve.
 fn agreed() -> Value {
     json!({
         "id": "team.with_consent", "name": "Agreed", "description": "A step to agree with.", "version": "1.0.0",
@@ -32,7 +32,7 @@ fn agreed() -> Value {
     })
 }
 
-/// Two steps whose title and prompt cite what the caller said.
+/// Two steps whose title and prompt quote what the caller said.
 fn citing() -> Value {
     json!({
         "id": "team.what_was_said", "name": "Citing", "description": "Cites the goal.", "version": "1.0.0",
@@ -63,7 +63,7 @@ pub(crate) async fn serve(directory: &Path) -> Connection {
     connect(Arc::new(guided)).await
 }
 
-/// The arguments of a reply's next call, with notes.
+/// The arguments of the next call in a reply, with notes.
 pub(crate) fn next(reply: &Value, notes: Option<&str>) -> Value {
     let mut arguments = reply["nextCall"]["params"].clone();
     if let Some(notes) = notes {
@@ -113,14 +113,14 @@ async fn a_run_from_beginning_to_end() {
     assert!(done.text.contains("COMPLETE"));
 }
 
-/// The first JSON object in a text, which says `kind`.
+/// The first JSON object in a text that has `kind`.
 fn pasteable(text: &str) -> Value {
     let from = text.find("{\"").expect("an example");
     serde_json::Deserializer::from_str(&text[from..]).into_iter().next().unwrap().unwrap()
 }
 
-/// An agent that has seen nothing but the replies finds out how to answer, and how to close a gap. Only the words
-/// of the answer are its own: a placeholder that is pasted answers for nobody (finding B5).
+/// An agent that has seen only the replies can learn how to answer, and how to close a gap. It only has to write the answer itself:
+/// a pasted placeholder is not accepted as an answer (finding B5).
 #[tokio::test]
 async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Every call that a reply suggests, made verbatim, does what its text says; and a reply says each thing once.
+//! Every suggested call, made verbatim, does what its text says; and a reply says each thing once.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Connection, Reply};
 use crate::real::serve;
 
-/// A step that decides, one that its decision guards, an input, a loop, and checked notes.
+/// A deciding step, a step that its decision guards, an input, a loop, and checked notes.
 fn guarded() -> Value {
     json!({
         "id": "team.guarded", "name": "Guarded", "description": "A guarded step.", "version": "1.0.0",
@@ -34,14 +34,14 @@ async fn serve_guarded(directory: &Path) -> Connection {
     serve(directory).await
 }
 
-/// A call, as a reply suggests it.
+/// A suggested call.
 #[derive(Clone, Debug, PartialEq)]
 struct Suggested {
     tool: &'static str,
     arguments: Value,
 }
 
-/// The calls in the words of a reply, in order.
+/// The calls in the text of a reply, in order.
 fn suggested(text: &str) -> Vec<Suggested> {
     let mut found = Vec::new();
     for tool in ["start_workflow", "continue_workflow", "checkpoint_workflow", "resume_session"] {
@@ -68,7 +68,7 @@ async fn make(connection: &Connection, call: &Suggested) -> Reply {
     connection.call(call.tool, call.arguments.clone()).await
 }
 
-/// The one call that a member of the facts suggests.
+/// The one call that a field of the facts suggests.
 fn of(facts: &Value) -> Suggested {
     assert_eq!(facts["tool"], "continue_workflow", "{facts}");
     Suggested { tool: "continue_workflow", arguments: facts["params"].clone() }
@@ -85,7 +85,7 @@ async fn every_suggested_call_does_what_its_text_says() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve_guarded(directory.path()).await;
 
-    // A start: advance once the step is done, or bookmark the place.
+    // After a start: advance once the step is done, or bookmark the position.
     let started = start(&connection, "team.two_steps", json!({})).await;
     let calls = suggested(&started.text);
     assert_eq!(calls.len(), 2, "{}", started.text);
@@ -107,7 +107,7 @@ async fn every_suggested_call_does_what_its_text_says() {
         (&json!("rehydrate_only"), &json!("one"))
     );
 
-    // The advance without the output that its text asks for is blocked; with it, the run goes on.
+    // The advance without the output that its text requires is blocked; with it, the run continues.
     let blocked = make(&connection, &offered[0]).await;
     assert_eq!(blocked.facts["kind"], "blocked");
     let retry = &suggested(&blocked.text)[0];
@@ -115,7 +115,7 @@ async fn every_suggested_call_does_what_its_text_says() {
     let second = make(&connection, &with_output(retry, "The first is done.")).await;
     assert_eq!(second.facts["pending"]["stepId"], "two", "{}", second.text);
 
-    // A look at an earlier place: the newest one, or another way from here.
+    // A read of an earlier position: continue at the newest one, or branch from here.
     let earlier = connection
         .call(
             "continue_workflow",
@@ -134,14 +134,14 @@ async fn every_suggested_call_does_what_its_text_says() {
     let branch = make(&connection, &with_output(&ways[1], "Another way.")).await;
     assert_eq!(branch.facts["pending"]["stepId"], "two", "{}", branch.text);
 
-    // A run that is found again.
+    // A run that was found by a search.
     let found = connection.call("resume_session", json!({"query": "try it"})).await;
     let candidates = suggested(&found.text);
     assert_eq!(candidates, [of(&found.facts["candidates"][0]["nextCall"])], "{}", found.text);
     let returned = make(&connection, &candidates[0]).await;
     assert_eq!(returned.facts["run"]["runId"], started.facts["run"]["runId"]);
 
-    // Tokens of two runs: the call of each leads on with that run.
+    // Tokens of two runs: each call continues its own run.
     let other = start(&connection, "team.two_steps", json!({})).await;
     let mixed = json!({"stateToken": second.facts["stateToken"], "ackToken": other.facts["ackToken"], "intent": "advance",
         "output": {"notesMarkdown": "Mixed up."}});
@@ -170,7 +170,7 @@ async fn every_call_that_an_error_suggests_does_what_it_says() {
     let child = json!({"parentSessionId": first.facts["run"]["sessionId"]});
     assert!(!start(&connection, "team.two_steps", child).await.failed, "a session that exists");
 
-    // Ten blocks: the call that leads back to the place before them.
+    // Ten blocks: the call that returns to the position before them.
     let mut reply = make(&connection, &of(&first.facts["nextCall"])).await;
     for _ in 0..10 {
         reply = make(&connection, &of(&reply.facts["nextCall"])).await;
@@ -185,14 +185,14 @@ async fn every_call_that_an_error_suggests_does_what_it_says() {
     let on = make(&connection, &with_output(&of(&place.facts["nextCall"]), "Done at last.")).await;
     assert_eq!(on.facts["pending"]["stepId"], "two", "{}", on.text);
 
-    // Inputs that are missing: the suggested context holds placeholders, which are refused as they are.
+    // Missing inputs: the suggested context contains placeholders, which are refused.
     let without = start(&connection, "team.guarded", json!({})).await;
     let context = without.facts["details"]["context"].clone();
     assert_eq!(context, json!({"size": "<small | large>"}), "{}", without.text);
     assert!(start(&connection, "team.guarded", json!({"context": context})).await.failed);
     assert!(!start(&connection, "team.guarded", json!({"context": {"size": "small"}})).await.failed);
 
-    // A slip in a name: the example is the call as it was meant.
+    // A typo in a name: the example is the intended call.
     let slip = json!({"workflowid": "team.two_steps", "goal": "try it"});
     let mistaken = connection.call("start_workflow", slip).await;
     let example = &mistaken.facts["details"]["example"];
@@ -200,8 +200,8 @@ async fn every_call_that_an_error_suggests_does_what_it_says() {
     assert!(!connection.call("start_workflow", example["arguments"].clone()).await.failed, "{example}");
 }
 
-/// Finding B1: a reply names every skipped step with its key and what the key may be, and never the recorded value.
-/// What it suggests brings the step back.
+/// Finding B1: a reply names every skipped step with its key and the allowed values of the key, and never the recorded value. The
+/// suggested call brings the step back.
 #[tokio::test]
 async fn a_skipped_step_is_named_and_can_be_brought_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ async fn a_blocked_reply_says_each_requirement_once_and_why_a_used_token_gets_an
     }
 }
 
-/// Finding R4: handles in words are short enough to copy, and the long ones of earlier versions still work.
+/// Finding R4: handles in texts are short enough to copy, and the long ones of earlier versions still work.
 #[tokio::test]
 async fn handles_in_words_are_short_and_long_ones_still_work() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,10 +1,9 @@
-//! A disk in memory that fails on purpose.
+//! An in-memory disk that injects faults.
 //!
-//! It keeps two versions of everything: what programs see, and what a power cut would leave. Only
-//! the syncs move one to the other. A test makes a disk with a [`Fault`], runs an operation of the
-//! store until the fault strikes, takes the [`surviving`](FaultyDisk::surviving) image and looks at
-//! what the store makes of it. Counting the writes of a run without a fault gives the bound of the
-//! enumeration.
+//! It keeps two versions of everything: what programs see, and what would survive a power failure. Only a sync copies
+//! from the first to the second. A test creates a disk with a [`Fault`], runs an operation of the store until the fault
+//! occurs, takes the [`surviving`](FaultyDisk::surviving) image, and checks how the store recovers from it. The number of
+//! writes of a run without a fault is the number of crash points to enumerate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,40 +11,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, DiskPath, FileKind, Lock, Sharing, Stat, Unsynced};
 
-/// What goes wrong, and when. Writes, syncs, renames and removals count; reads do not.
+/// The fault to inject. Writes, syncs, renames and removals count as writes; reads do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// The machine stops before this write: it and everything after it fail, reads as well.
+    /// The machine stops before this write: it and all later operations fail, including reads.
     CrashBefore(usize),
-    /// From this write on, the disk is full: half of what is written fits, then none.
+    /// From this write on, the disk is full: the first write fits half, later ones nothing.
     FullFrom(usize),
-    /// This sync or write fails once, as a dying disk does.
+    /// This write or sync fails once.
     ErrorAt(usize),
-    /// Nothing may be written.
+    /// All writes fail.
     ReadOnly,
 }
 
-/// What a crash leaves.
+/// What survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Everything that was written, as when only the process died.
+    /// Everything that was written, as after a crash of the process only.
     Everything,
-    /// Only what was synced, names and content alike.
+    /// Only synced names and synced content.
     OnlySynced,
-    /// All names, but of the content only what was synced.
+    /// All names, but only synced content.
     NamesWithoutContent,
-    /// All content, but only the names that were synced.
+    /// All content, but only synced names.
     ContentWithoutNames,
-    /// All names; of content that was not synced, the first half.
+    /// All names, and the first half of unsynced content.
     Torn,
-    /// All names; content that was not synced has its length, and NULs.
+    /// All names. Unsynced content keeps its length but consists of NULs.
     Zeroed,
 }
 
 impl Survival {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 6] = [
         Self::Everything,
         Self::OnlySynced,
@@ -56,7 +55,7 @@ impl Survival {
     ];
 }
 
-/// A disk in memory; clones share it.
+/// An in-memory disk. Clones share their content.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk(Arc<Mutex<State>>);
 
@@ -92,7 +91,7 @@ impl Default for FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new(fault: Fault) -> Self {
         let state = State {
             nodes: vec![Node::dir()],
@@ -106,7 +105,7 @@ impl FaultyDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// A disk of its own with the same content.
+    /// Creates an independent disk with the same content.
     #[must_use]
     pub fn copy(&self, fault: Fault) -> Self {
         let state = self.state();
@@ -116,7 +115,7 @@ impl FaultyDisk {
         copy
     }
 
-    /// The healthy disk that is found after a crash now.
+    /// Creates a healthy disk with what would survive a crash now.
     #[must_use]
     pub fn surviving(&self, survival: Survival) -> Self {
         let mut after = self.copy(Fault::None);
@@ -151,24 +150,24 @@ impl FaultyDisk {
         after
     }
 
-    /// How many writes there were.
+    /// The number of writes so far.
     pub fn writes(&self) -> usize {
         self.state().writes
     }
 
-    /// Changes what goes wrong, counting writes from here.
+    /// Changes the fault, and restarts the count of writes.
     pub fn set_fault(&self, fault: Fault) {
         let mut state = self.state();
         state.fault = fault;
         state.writes = 0;
     }
 
-    /// Sets the clock that files are stamped with.
+    /// Sets the clock for modification times.
     pub fn set_clock(&self, now_ms: u64) {
         self.state().clock_ms = now_ms;
     }
 
-    /// Every file and its bytes, in order of their paths.
+    /// All files with their bytes, sorted by path.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state();
         let mut files = BTreeMap::new();
@@ -186,10 +185,10 @@ impl FaultyDisk {
         files
     }
 
-    /// Replaces the bytes of a file behind the store's back, as bit rot does.
+    /// Replaces the bytes of a file without counting as a write, to simulate bit rot.
     ///
     /// # Panics
-    /// When there is no such file.
+    /// The file does not exist.
     pub fn overwrite(&self, path: &str, content: Vec<u8>) {
         let mut state = self.state();
         let inode = state.find(path).expect("the file exists");
@@ -211,7 +210,7 @@ fn dead() -> io::Error {
     io::Error::other("the machine has stopped")
 }
 
-/// What a write may still do.
+/// How much of a write succeeds.
 enum Permit {
     Whole,
     Half,
@@ -232,7 +231,7 @@ impl State {
         }
     }
 
-    /// A write that needs no room: it succeeds on a full disk.
+    /// Counts a write that needs no space, so that it succeeds on a full disk.
     fn change(&mut self) -> io::Result<()> {
         if matches!(self.fault, Fault::FullFrom(_)) {
             self.writes += 1;
@@ -494,7 +493,7 @@ impl Disk for FaultyDisk {
     fn try_lock(&self, file: &DiskPath, sharing: Sharing) -> io::Result<Option<Box<dyn Lock>>> {
         let mut state = self.state();
         if state.find(file.as_str()).is_err() {
-            // The name of a lock file is no truth, so making it is no point to crash at.
+            // A lock file has no durable meaning, so creating it is not a crash point.
             state.alive()?;
             if state.fault == Fault::ReadOnly {
                 return Err(io::ErrorKind::ReadOnlyFilesystem.into());

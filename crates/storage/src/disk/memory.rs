@@ -1,4 +1,4 @@
-//! A disk in memory, gone with the process: for a data directory that does not exist, and for what need not outlive it.
+//! An in-memory disk, for a data directory that does not exist, and for data that does not have to outlive the process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, DiskPath, FileKind, Lock, Sharing, Stat, Unsynced};
 
-/// An empty disk in memory; clones share it.
+/// An empty in-memory disk. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk(Arc<Mutex<State>>);
 
@@ -14,7 +14,7 @@ pub struct MemoryDisk(Arc<Mutex<State>>);
 struct State {
     entries: BTreeMap<DiskPath, Entry>,
     locks: BTreeMap<DiskPath, Holders>,
-    /// Counts every change: a file's time and identity, and the numbers of [`Disk::unique`].
+    /// Counts changes. Used for modification times, file ids and [`Disk::unique`].
     ticks: u64,
 }
 
@@ -42,7 +42,7 @@ impl State {
         self.ticks
     }
 
-    /// That everything above a path is a directory.
+    /// Checks that every ancestor of a path is a directory.
     fn check_parent(&self, path: &DiskPath) -> io::Result<()> {
         let Some(parent) = parent(path) else { return Ok(()) };
         self.check_parent(&parent)?;
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// As [`Self::check_parent`], for operations that are content if there is nothing.
+    /// As [`Self::check_parent`], for operations that succeed if nothing exists at the path.
     fn check_parent_if_any(&self, path: &DiskPath) -> io::Result<()> {
         match self.check_parent(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -65,7 +65,7 @@ impl State {
         self.entries.keys().any(|path| parent(path).as_ref() == Some(dir))
     }
 
-    /// The content of a file, which is created if need be, and changed now.
+    /// The content of a file, which is created if it does not exist. Updates its modification time.
     fn changed(&mut self, file: &DiskPath) -> io::Result<&mut Vec<u8>> {
         self.check_parent(file)?;
         let tick = self.tick();
@@ -92,7 +92,7 @@ fn parent(path: &DiskPath) -> Option<DiskPath> {
     path.split().0.map(|dir| DiskPath::parse(dir).expect("the directory of a path is a path"))
 }
 
-/// Memory has nothing to sync.
+/// A handle whose sync does nothing.
 struct Kept;
 
 impl Unsynced for Kept {

@@ -1,15 +1,15 @@
-//! Paths inside the store's directory.
+//! Paths relative to the store's directory.
 
 use std::fmt;
 
-/// A path below the store's root: names joined by `/`, each of `A-Z a-z 0-9 . _ -`, none of them
-/// `.` or `..`, at most 200 bytes long, and at most eight of them.
+/// A path below the store's root: at most eight names joined by `/`. Each name has at most 200 bytes of `A-Z a-z 0-9 . _
+/// -` and is not `.` or `..`.
 ///
-/// A value of this type cannot leave the directory, which is why the operations take nothing else.
+/// A value of this type cannot leave the directory. The operations therefore accept no other paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskPath(String);
 
-/// Why a text is no such path.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a path of the store is up to {MAX_NAMES} names of A-Z, a-z, 0-9, `.`, `_` and `-`, each of 1 to {MAX_NAME_BYTES} bytes and none of them `.` or `..`"
@@ -20,10 +20,10 @@ const MAX_NAME_BYTES: usize = 200;
 const MAX_NAMES: usize = 8;
 
 impl DiskPath {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// Any other text.
+    /// The text is not a valid path.
     pub fn parse(text: &str) -> Result<Self, DiskPathError> {
         if text.split('/').all(is_name) && text.split('/').count() <= MAX_NAMES {
             Ok(Self(text.to_owned()))
@@ -35,8 +35,8 @@ impl DiskPath {
     /// The path of `name` in this directory.
     ///
     /// # Panics
-    /// When `name` is no name. Names are made of ids and digests, which always are, or come from a
-    /// listing, which gives no others.
+    /// `name` is not a valid name. Callers pass names that are derived from ids and digests, or returned by a listing;
+    /// these are always valid.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
         assert!(is_name(name), "a name in the store is made of safe characters");
@@ -52,7 +52,7 @@ impl DiskPath {
         Self(name.to_owned())
     }
 
-    /// The directory and the last name; no directory means the root.
+    /// Splits into the parent directory and the last name. `None` is the root.
     pub fn split(&self) -> (Option<&str>, &str) {
         match self.0.rsplit_once('/') {
             Some((dir, name)) => (Some(dir), name),
@@ -60,13 +60,13 @@ impl DiskPath {
         }
     }
 
-    /// The path as text.
+    /// The path as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether `text` can be one name of a path.
+/// Whether `text` is a valid name in a path.
 pub(crate) fn is_name(text: &str) -> bool {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.bytes().all(safe) && text != "." && text != ".."

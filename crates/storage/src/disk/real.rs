@@ -1,7 +1,7 @@
 //! The operations on a real directory.
 //!
-//! Every path is resolved below an open handle of the root without following links, so that someone who can write into the
-//! directory cannot make the store write elsewhere.
+//! Every path is resolved relative to an open handle of the root without following links. A user who can write to the
+//! directory therefore cannot redirect writes of the store.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -23,10 +23,10 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Opens a directory, which is made if it does not exist, together with those above it.
+    /// Opens a directory. Creates it and its ancestors if they do not exist.
     ///
     /// # Errors
-    /// Those of the system.
+    /// I/O errors.
     pub fn open(root: &Path) -> io::Result<Self> {
         if !root.is_dir() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
@@ -34,16 +34,16 @@ impl RealDisk {
         Ok(Self::at(Dir::open_root(root)?))
     }
 
-    /// Opens a directory below this one, which is made if it does not exist, together with those above it. No link is followed.
+    /// Opens a directory below this one. Creates it and its ancestors if they do not exist. Links are not followed.
     ///
     /// # Errors
-    /// Those of the system, and anything but a directory on the way.
+    /// I/O errors, and a component of the path that is not a directory.
     pub fn open_below(&self, dir: &DiskPath) -> io::Result<Self> {
         Ok(Self::at(self.root.open_or_make_dirs(dir.as_str())?.0))
     }
 
     fn at(root: Dir) -> Self {
-        // Each process has other keys in its hashers: a random number without a dependency.
+        // Hashers have random keys in each process: a random number without a dependency.
         let process = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
         Self { root, process, counter: AtomicU64::new(0) }
     }
@@ -125,9 +125,9 @@ impl Disk for RealDisk {
         if offset > 0 {
             open.seek(SeekFrom::Start(offset))?;
         }
-        // One byte of room more: a read that fills the buffer would be followed by another one.
+        // One byte of extra capacity: a read that fills the buffer would cause another read.
         let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or_default() + 1);
-        // The file may grow while it is read; what is beyond the bound is left for the next time.
+        // The file may grow during the read. Bytes beyond the limit are read next time.
         open.take(max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -170,7 +170,7 @@ impl Disk for RealDisk {
             right();
             helper.is_ok()
         });
-        // No thread to be had: then one after the other.
+        // If no thread can be spawned, run them sequentially.
         if !overlapped {
             left();
         }

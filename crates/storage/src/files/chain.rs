@@ -1,18 +1,18 @@
-//! The chain: authenticates the log of a session with a key, so that an edit cannot be hidden by computing digests again.
+//! The chain: authenticates the log of a session with a key, so that an edit cannot be hidden by recomputing digests.
 //!
-//! `chain.jsonl` is beside the manifest. Each line has a MAC over the line before it and the manifest records of one append,
-//! which in turn have the digests of the events.
+//! `chain.jsonl` is next to the manifest. Each line has a MAC over the previous line and the manifest records of one
+//! append. These records contain the digests of the events.
 //!
 //! ```text
 //! {"v":1,"sessionId":"sess_…","key":"key_…","begunAt":0}\n
 //! {"records":2,"mac":"<64 hex>"}\n
-//! {"records":4,"mac":"<64 hex>"}        the line end is written after the manifest: it says that the append is acknowledged
+//! {"records":4,"mac":"<64 hex>"}        the line end is written after the manifest: the append is acknowledged
 //! ```
 //!
-//! # What a crash leaves
-//! A line is durable before the manifest's group is written, and its line end is written, without a sync, after that group is
-//! durable. So the chain never covers less than the log. It may cover one append more, in a line without its line end,
-//! or end with a part of a line; the next append replaces either. Everything else is a sign that the files were changed.
+//! # State after a crash
+//! A line is durable before the manifest's group is written. Its line end is written, without a sync, after that group is
+//! durable. So the chain never covers less than the log. It may cover one append more, in a line without a line end, or
+//! end with a partial line; the next append replaces either. Any other difference means that the files were changed.
 
 use canon::encoding;
 use guide::record::{EventIndex, ManifestRecord, SessionId};
@@ -25,9 +25,9 @@ use super::{layout, manifest};
 use crate::disk::{self, Disk, DiskPath, Unsynced};
 
 const VERSION: u64 = 1;
-/// Begins every message, so that no MAC of another purpose can be used here.
+/// Domain separation: starts every message, so that a MAC for another purpose cannot be used here.
 const DOMAIN: &[u8] = b"interlock session chain v1\n";
-/// Holds the last four lines: an entry has at most 106 bytes.
+/// Enough for the last four lines: an entry has at most 106 bytes.
 const TAIL_BYTES: u64 = 512;
 
 #[derive(Serialize, Deserialize)]
@@ -37,7 +37,7 @@ struct Header {
     session_id: SessionId,
     /// The fingerprint of the key.
     key: String,
-    /// How many records the manifest had when the chain began.
+    /// The number of records in the manifest when the chain was started.
     begun_at: u64,
 }
 
@@ -51,7 +51,7 @@ impl Header {
     }
 }
 
-/// One line: the first `records` records of the manifest are authentic.
+/// One line: it authenticates the first `records` records of the manifest.
 struct Entry {
     records: u64,
     mac: [u8; 32],
@@ -62,7 +62,7 @@ impl Entry {
         format!("{{\"records\":{},\"mac\":\"{}\"}}", self.records, encoding::hex(&self.mac))
     }
 
-    /// Reads the one spelling.
+    /// Parses a line. Only the canonical form is accepted.
     fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let (records, mac) =
@@ -72,17 +72,17 @@ impl Entry {
     }
 }
 
-/// The MAC that the first entry continues from.
+/// The MAC that precedes the first entry.
 fn seed(key: &Key, header: &str) -> [u8; 32] {
     key.sign(&[DOMAIN, header.as_bytes()].concat())
 }
 
-/// What is signed for the records `from..to`, whose lines are `bytes`. Everything before `bytes` has a fixed length.
+/// The signed message for the records `from..to`, whose lines are `bytes`. Everything before `bytes` has a fixed length.
 fn message(previous: &[u8; 32], (from, to): (u64, u64), bytes: &[u8]) -> Vec<u8> {
     [DOMAIN, previous, &from.to_be_bytes(), &to.to_be_bytes(), bytes].concat()
 }
 
-/// The chain of a session that is created with these records.
+/// The chain of a new session with these records.
 pub(super) fn created(key: &Key, session: &SessionId, records: u64, manifest: &[u8]) -> Vec<u8> {
     begun(key, &Header::new(session, key, 0), records, manifest)
 }
@@ -93,16 +93,17 @@ fn begun(key: &Key, header: &Header, records: u64, manifest: &[u8]) -> Vec<u8> {
     format!("{header}\n{}\n", Entry { records, mac }.encode()).into_bytes()
 }
 
-/// Whether a line was added whose line end is still to be written.
+/// Whether a line was added, so that its line end has to be written later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extended {
     Unacknowledged,
-    /// The chain does not agree with the log. It stays as it is, because extending it would vouch for what it does not cover.
+    /// The chain does not match the log. It is not extended, because that would authenticate records that it does not
+    /// cover.
     LeftAlone,
 }
 
-/// Makes the line of an append durable, before its group is in the manifest. A session without a chain gets one over all
-/// that is there.
+/// Makes the line of an append durable, before its group is written to the manifest. A session without a chain gets one
+/// that covers all existing records.
 pub(super) fn extend(
     disk: &dyn Disk,
     key: &Key,
@@ -140,13 +141,13 @@ pub(super) fn extend(
     Ok(Extended::Unacknowledged)
 }
 
-/// Says that the append of the last line is in the manifest. Not synced: that it is missing means nothing.
+/// Records that the append of the last line is in the manifest. Not synced, because a missing line end is not an error.
 pub(super) fn acknowledge(disk: &dyn Disk, dir: &DiskPath) -> Result<(), StoreError> {
     let path = layout::chain(dir);
     disk.append(&path, b"\n").map(drop).map_err(StoreError::disk("write", &path))
 }
 
-/// Begins the chain of a session that was written without one.
+/// Starts the chain of a session that was written without one.
 fn begin(disk: &dyn Disk, key: &Key, dir: &DiskPath, cursor: &Cursor) -> Result<(), StoreError> {
     let path = layout::manifest(dir);
     let mut manifest =
@@ -154,22 +155,23 @@ fn begin(disk: &dyn Disk, key: &Key, dir: &DiskPath, cursor: &Cursor) -> Result<
     manifest.push(b'\n');
     let records = cursor.next_record().0;
     let bytes = begun(key, &Header::new(cursor.session_id(), key, records), records, &manifest);
-    // One writer, so one name for what is unfinished.
+    // There is only one writer, so one temporary name is enough.
     let temporary = format!("{}{}", layout::CHAIN, layout::TEMPORARY);
     disk::publish(disk, dir, &temporary, layout::CHAIN, &bytes)
         .map_err(StoreError::disk("write", &layout::chain(dir)))
 }
 
-/// Where the next line goes.
+/// The position of the next line.
 struct End {
     mac: [u8; 32],
-    /// How many of the bytes stay.
+    /// The number of bytes to keep.
     keep: usize,
     is_acknowledged: bool,
 }
 
 impl End {
-    /// The end of a chain whose last bytes are these, if it covers exactly `records` apart from what a crash leaves.
+    /// The end of a chain with these last bytes, if it covers exactly `records` records, apart from the remains of a
+    /// crash.
     fn of(bytes: &[u8], records: u64) -> Option<Self> {
         let bytes = written(bytes);
         let lines = bytes.iter().rposition(|byte| *byte == b'\n')? + 1;
@@ -184,13 +186,13 @@ impl End {
     }
 }
 
-/// Without the NULs of room that was reserved and never written.
+/// Removes trailing NULs: space that was allocated but never written.
 fn written(bytes: &[u8]) -> &[u8] {
     let nuls = bytes.iter().rev().take_while(|byte| **byte == 0).count();
     &bytes[..bytes.len() - nuls]
 }
 
-/// The part of a chain that covers at most `records` records, for a copy of a session that is being written to.
+/// The part of a chain that covers at most `records` records, for copying a session that is being written.
 pub fn chain_within(chain: &[u8], records: u64) -> &[u8] {
     let mut end = 0;
     for line in chain.split_inclusive(|byte| *byte == b'\n') {
@@ -209,7 +211,7 @@ pub(super) fn read(disk: &dyn Disk, dir: &DiskPath) -> Result<Option<Vec<u8>>, S
     disk::read(disk, &path, MANIFEST_BYTES).map_err(StoreError::disk("read", &path))
 }
 
-/// Compares a chain with the manifest of a healthy log.
+/// Verifies a chain against the manifest of a healthy log.
 pub(super) fn check(
     key: Option<&Key>,
     session: &SessionId,
@@ -230,7 +232,7 @@ struct Check<'c> {
 type Broken = (ChainBreak, String);
 
 impl Check<'_> {
-    /// The event that the chain begins at.
+    /// Verifies the chain. Returns the first event that it covers.
     fn run(&self, key: Option<&Key>, chain: &[u8]) -> Result<EventIndex, Broken> {
         let invalid = |problem: &str| (ChainBreak::Invalid, problem.to_owned());
         let chain = written(chain);
@@ -265,7 +267,7 @@ impl Check<'_> {
                 None => (line, false),
             };
             let Some(entry) = Entry::parse(text) else {
-                // A line that was being written when the machine stopped.
+                // The machine stopped while it wrote this line.
                 if is_last && !is_acknowledged {
                     break;
                 }
@@ -275,7 +277,7 @@ impl Check<'_> {
                 return Err(invalid("an entry covers nothing"));
             }
             if entry.records > total {
-                // One append more than the log has, never acknowledged.
+                // The line covers one append more than the log has. That append was never acknowledged.
                 if is_last && !is_acknowledged && covered == total {
                     break;
                 }
@@ -310,7 +312,7 @@ impl Check<'_> {
     }
 }
 
-/// How many records the last whole line covers.
+/// The number of records that the last complete line covers.
 fn last_records(chain: &[u8]) -> u64 {
     let mut lines = chain.split_inclusive(|byte| *byte == b'\n').rev();
     lines.find_map(|line| line.strip_suffix(b"\n").and_then(Entry::parse)).map_or(0, |entry| entry.records)

@@ -1,7 +1,7 @@
-//! The mark of a session that nobody waits for.
+//! The mark of a session that its run no longer waits for.
 //!
-//! It is a file beside the log: what the agent did stays as it is, and only the next step is refused. It is set under the
-//! lock of the session, so that a step is either recorded before the mark or refused because of it.
+//! The mark is a file next to the log: recorded work stays as it is, and only the next step is refused. It is written
+//! under the lock of the session, so a step is either recorded before the mark or refused because of it.
 
 use flow::id::{NodeId, RunId};
 use guide::record::SessionId;
@@ -10,16 +10,16 @@ use ports::sessions::{Ended, StoreError};
 use super::{SessionFiles, Writer, layout};
 use crate::disk;
 
-/// The name of the mark.
+/// The file name of the mark.
 const NAME: &str = "ended.json";
-/// The most bytes of a mark that are read.
+/// The maximum size of a mark that is read, in bytes.
 const MAX_BYTES: u64 = 4096;
 
 impl SessionFiles {
     /// The mark of a session, if it has one.
     ///
     /// # Errors
-    /// Those of the disk. A mark that cannot be parsed counts.
+    /// Disk errors. A mark that cannot be parsed still counts as a mark.
     pub fn ended(&self, session: &SessionId) -> Result<Option<Ended>, StoreError> {
         let path = layout::session(session).join(NAME);
         let bytes =
@@ -35,10 +35,10 @@ impl SessionFiles {
 }
 
 impl Writer {
-    /// Marks the session, durably. An existing mark stays as it is.
+    /// Marks the session as ended, durably. An existing mark is not changed.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn end(&self, ended: &Ended) -> Result<(), StoreError> {
         let session = self.cursor().session_id();
         if self.files().ended(session)?.is_some() {

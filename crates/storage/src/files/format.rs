@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::{SessionFiles, layout};
 use crate::disk::{self, Disk, DiskPath, Unsynced};
 
-/// The newest version of the layout that this program knows.
+/// The newest layout version that this program supports.
 pub(super) const VERSION: u64 = 1;
 
-/// Refuses a data directory of a newer version. One without a version is new.
+/// Refuses a data directory with a newer version. A directory without a version is new.
 pub(super) fn check(disk: &dyn Disk) -> Result<(), StoreError> {
     let path = layout::format();
     let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), problem };
@@ -28,7 +28,7 @@ pub(super) fn check(disk: &dyn Disk) -> Result<(), StoreError> {
 }
 
 impl SessionFiles {
-    /// Makes the directories before the first write of this process.
+    /// Creates the directories before the first write of this process.
     pub(crate) fn prepare(&self) -> Result<(), StoreError> {
         let mut prepared = self.0.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if *prepared {
@@ -51,7 +51,7 @@ impl SessionFiles {
         if there.is_none() {
             let failed = |path| StoreError::disk("write", path);
             disk.sync_dir(Some(&layout::workflows())).map_err(failed(pinned.as_str()))?;
-            // The version comes last: where it is, all the rest is too.
+            // The version is written last: if it exists, everything else does too.
             disk.sync_dir(None).map_err(failed(layout::FORMAT))?;
             let temporary = DiskPath::root(&format!("format-{:x}{}", disk.unique(), layout::TEMPORARY));
             let text = format!("{{\"version\":{VERSION}}}\n");

@@ -12,7 +12,7 @@ use ports::sessions::{GcOutcome, GcReport, ObjectKind, Retention, StoreError};
 use super::{SessionFiles, layout, writer};
 use crate::disk::{DiskPath, FileKind, Sharing};
 
-/// What retained sessions refer to.
+/// The objects that retained sessions refer to.
 #[derive(Default)]
 struct Marks {
     snapshots: BTreeSet<SnapshotRef>,
@@ -20,26 +20,26 @@ struct Marks {
     artifacts: BTreeSet<Digest>,
 }
 
-/// What was found in `sessions/`.
+/// The result of scanning `sessions/`.
 #[derive(Default)]
 struct Survey {
     expired: Vec<SessionId>,
-    /// Directories without a session: starts and deletions that were interrupted.
+    /// Directories without a session: the remains of interrupted creations and deletions.
     leftovers: Vec<DiskPath>,
     marks: Marks,
 }
 
 impl SessionFiles {
-    /// Deletes sessions whose last activity is long ago, and what only they needed.
+    /// Deletes expired sessions, and the objects that only they refer to.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] while a session is being written, and those of the disk. Whatever was deleted before an error was
-    /// not needed.
+    /// [`StoreError::Busy`] while a session is being written, and disk errors. Everything that was deleted before an
+    /// error was expired or unreferenced.
     pub fn gc(&self, retention: Retention) -> Result<GcReport, StoreError> {
         self.gc_sparing(retention, &|_| false)
     }
 
-    /// As [`SessionFiles::gc`], sparing old sessions that something waits for. `is_awaited` gets the events of a session.
+    /// As [`SessionFiles::gc`], but spares expired sessions that are awaited. `is_awaited` gets the events of a session.
     ///
     /// # Errors
     /// As [`SessionFiles::gc`].
@@ -55,7 +55,7 @@ impl SessionFiles {
         let lock =
             self.disk().try_lock(&path, Sharing::Exclusive).map_err(StoreError::disk("lock", &path))?;
         let Some(_lock) = lock else { return Err(StoreError::Busy { with: "a session is being written" }) };
-        // What is deleted must not depend on caches.
+        // Deletions must not depend on cached data.
         self.0.snapshots.forget();
         let mut report = GcReport::default();
         let mut survey = self.survey(retention, is_awaited, &mut report)?;
@@ -91,7 +91,7 @@ impl SessionFiles {
         Ok(report)
     }
 
-    /// Reads every session: which are expired, and what the others need.
+    /// Reads every session: which are expired, and which objects the others refer to.
     fn survey(
         &self,
         retention: Retention,
@@ -110,7 +110,7 @@ impl SessionFiles {
             let Ok(session) = SessionId::parse(&name) else { continue };
             let prefix = match self.load_validated_prefix(&session) {
                 Ok(prefix) => prefix,
-                // A directory without a session was never acknowledged, or its deletion was interrupted.
+                // The creation of this directory was never acknowledged, or its deletion was interrupted.
                 Err(StoreError::Unknown { .. }) => {
                     survey.leftovers.push(dir.join(&name));
                     continue;
@@ -122,7 +122,7 @@ impl SessionFiles {
                 report.retained_sessions += 1;
                 continue;
             }
-            // File times are not used: a copy of the data directory would make every session new.
+            // File times are not used, because copying the data directory would reset the age of every session.
             let recorded = prefix.loaded.events.last().map_or(0, |event| event.timestamp_ms);
             let imported = self.imported_ms(&session)?.unwrap_or_default();
             let idle = retention.now_ms.saturating_sub(recorded.max(imported));
@@ -143,7 +143,7 @@ impl SessionFiles {
                 match kind {
                     ObjectKind::Workflow => marks.workflows.insert(digest),
                     ObjectKind::Artifact => marks.artifacts.insert(digest),
-                    // Pinned by the manifest, which was compared with the events.
+                    // Already marked from the manifest, which was validated against the events.
                     ObjectKind::Snapshot => true,
                 };
             }
@@ -151,7 +151,7 @@ impl SessionFiles {
         Ok(survey)
     }
 
-    /// Marks the snapshots that the marked ones are differences of.
+    /// Marks the base snapshots of the marked snapshots.
     fn mark_bases(&self, marks: &mut Marks, report: &mut GcReport) {
         let roots: Vec<_> = marks.snapshots.iter().copied().collect();
         for root in roots {
@@ -162,7 +162,7 @@ impl SessionFiles {
         }
     }
 
-    /// Deletes the files of a directory of objects that are not marked, and unfinished ones.
+    /// Deletes unmarked and unfinished files in a directory of objects.
     fn sweep(
         &self,
         dir: &DiskPath,
@@ -191,7 +191,7 @@ impl SessionFiles {
         Ok(deleted)
     }
 
-    /// Deletes a session: one rename makes it invisible, then its files are deleted.
+    /// Deletes a session: a rename makes it invisible, then its files are deleted.
     fn delete_session(&self, session: &SessionId) -> Result<(), StoreError> {
         let (sessions, path) = (layout::sessions(), layout::session(session));
         let trash = sessions.join(&format!("{}{:x}", layout::TRASH, self.disk().unique()));
@@ -201,7 +201,7 @@ impl SessionFiles {
         self.remove_tree(&trash)
     }
 
-    /// Removes a directory of the two levels that a session has.
+    /// Removes a session directory with its subdirectories.
     pub(super) fn remove_tree(&self, dir: &DiskPath) -> Result<(), StoreError> {
         let disk = self.disk();
         let failed = || StoreError::disk("delete", dir);

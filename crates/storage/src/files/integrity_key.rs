@@ -1,7 +1,7 @@
 //! The key that authenticates the chains of sessions.
 //!
-//! It is not one of the keys that tokens are signed with: those are rotated when a token leaks, and a rotation must not make
-//! every log look forged.
+//! It is separate from the keys that sign tokens: those are rotated when a token leaks, and a rotation must not
+//! invalidate every chain.
 
 use std::sync::PoisonError;
 use std::thread;
@@ -14,12 +14,12 @@ use super::{SessionFiles, layout};
 use crate::disk::{self, Sharing};
 
 const NAME: &str = "integrity.json";
-/// How often, and how long each time, a process waits for another one that is making the key.
+/// How many times, and for how long, to wait for another process that is creating the key.
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl SessionFiles {
-    /// Reads the integrity key, if there is one.
+    /// Reads the integrity key, if it exists.
     pub(super) fn integrity_key(&self) -> Result<Option<Key>, StoreError> {
         let path = layout::keys().join(NAME);
         let read = disk::read(self.disk().as_ref(), &path, KEYRING_BYTES as u64);
@@ -31,8 +31,8 @@ impl SessionFiles {
         }
     }
 
-    /// The integrity key for writing. The first append of a data directory makes it; processes that try this at once all get
-    /// the same one.
+    /// The integrity key for writing. The first append in a data directory creates it. Concurrent processes all get the
+    /// same key.
     pub(super) fn integrity_key_or_create(&self) -> Result<Key, StoreError> {
         let mut known = self.0.integrity.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = &*known {
@@ -45,7 +45,7 @@ impl SessionFiles {
             if key.is_none() {
                 let locked = disk.try_lock(&lock, Sharing::Exclusive);
                 if let Some(_lock) = locked.map_err(StoreError::disk("lock", &lock))? {
-                    // Another process may have made it before the lock was free.
+                    // Another process may have created it before this one got the lock.
                     key = match self.integrity_key()? {
                         Some(key) => Some(key),
                         None => Some(self.make_integrity_key()?),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{SessionFiles, layout};
 use crate::disk::{self, Unsynced};
 
-/// The longest mark that is read.
+/// The maximum size of a mark that is read, in bytes.
 const MARK_BYTES: u64 = 256;
 
 /// When a session was imported.
@@ -22,16 +22,16 @@ impl SessionFiles {
     /// Whether garbage collection spares the session.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn is_kept(&self, session: &SessionId) -> Result<bool, StoreError> {
         let path = layout::keep(session);
         Ok(self.disk().stat(&path).map_err(StoreError::disk("look at", &path))?.is_some())
     }
 
-    /// Marks a session as kept, or removes the mark. The mark is a file beside the log.
+    /// Marks a session as kept, or removes the mark. The mark is a file next to the log.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], and those of the disk.
+    /// [`StoreError::Unknown`], and disk errors.
     pub fn set_kept(&self, session: &SessionId, kept: bool) -> Result<(), StoreError> {
         let (dir, path) = (layout::session(session), layout::keep(session));
         let disk = self.disk();
@@ -47,11 +47,11 @@ impl SessionFiles {
         written.and_then(|()| disk.sync_dir(Some(&dir))).map_err(failed)
     }
 
-    /// When a session was imported, in milliseconds since 1970; `None` if it was started here. A mark that cannot be parsed is
-    /// ignored: the age of the session then follows from its events.
+    /// When a session was imported, in milliseconds since 1970. `None` if it was started here. A mark that cannot be
+    /// parsed is ignored: the age of the session is then that of its events.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn imported_ms(&self, session: &SessionId) -> Result<Option<u64>, StoreError> {
         let path = layout::imported(session);
         let bytes =
@@ -61,10 +61,10 @@ impl SessionFiles {
             .map(|mark| mark.imported_ms))
     }
 
-    /// Records that a session was imported now: its events may be older than the retention time.
+    /// Records that a session was imported now, because its events may be older than the retention time.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Disk errors.
     pub fn set_imported(&self, session: &SessionId, now_ms: u64) -> Result<(), StoreError> {
         let path = layout::imported(session);
         let bytes = format!("{{\"v\":1,\"importedMs\":{now_ms}}}\n");

@@ -1,4 +1,4 @@
-//! The keys that tokens are signed with.
+//! The keys that sign tokens.
 
 use guide::token::{KEYRING_BYTES, Keyring};
 use ports::sessions::StoreError;
@@ -9,10 +9,10 @@ use crate::disk::{self, Sharing};
 const NAME: &str = "keyring.json";
 
 impl SessionFiles {
-    /// Reads the keys, if there are any.
+    /// Reads the keys, if they exist.
     ///
     /// # Errors
-    /// [`StoreError::Keyring`], and those of the disk.
+    /// [`StoreError::Keyring`], and disk errors.
     pub fn keyring(&self) -> Result<Option<Keyring>, StoreError> {
         let path = layout::keys().join(NAME);
         let read = disk::read(self.disk().as_ref(), &path, KEYRING_BYTES as u64);
@@ -20,8 +20,8 @@ impl SessionFiles {
         Ok(Some(Keyring::decode(&bytes)?))
     }
 
-    /// Reads the keys; if there are none, the first is created from `entropy`. Of several processes that try this at once, all
-    /// get the same key or [`StoreError::Busy`].
+    /// Reads the keys. If there are none, creates the first from `entropy`. Concurrent processes get the same key or
+    /// [`StoreError::Busy`].
     ///
     /// # Errors
     /// As [`SessionFiles::keyring`], and [`StoreError::Busy`].
@@ -32,8 +32,8 @@ impl SessionFiles {
         self.change_keys(|keyring| keyring.unwrap_or_else(|| Keyring::new(entropy)))
     }
 
-    /// Makes a key from `entropy` the current one, and the current one the previous one. Tokens signed with the former previous
-    /// key are no longer accepted.
+    /// Rotates the keys: a key from `entropy` becomes the current one, and the current one the previous one. Tokens that
+    /// were signed with the former previous key are no longer valid.
     ///
     /// # Errors
     /// As [`SessionFiles::keyring`], and [`StoreError::Busy`].

@@ -5,13 +5,13 @@ use guide::record::SessionId;
 
 use crate::disk::DiskPath;
 
-/// The file with the version of the layout.
+/// The file with the layout version.
 pub(super) const FORMAT: &str = "format.json";
-/// Authenticates the log of a session.
+/// The file that authenticates the log of a session.
 pub(super) const CHAIN: &str = "chain.jsonl";
-/// Staged sessions, which become sessions by a rename.
+/// The prefix of staged sessions, which a rename makes visible.
 pub(super) const STAGING: &str = ".staging-";
-/// Sessions that are being deleted.
+/// The prefix of sessions that are being deleted.
 pub(super) const TRASH: &str = ".trash-";
 /// The suffix of unfinished files.
 pub(super) const TEMPORARY: &str = ".tmp";
@@ -28,7 +28,7 @@ pub(super) fn session(id: &SessionId) -> DiskPath {
     sessions().join(id.as_str())
 }
 
-/// Held shared by writers, exclusively by garbage collection.
+/// The lock that writers share and that garbage collection holds exclusively.
 pub(super) fn store_lock() -> DiskPath {
     sessions().join(".store.lock")
 }
@@ -49,7 +49,7 @@ pub(super) fn events(session: &DiskPath) -> DiskPath {
     session.join("events")
 }
 
-/// Says that a session is only a part of another one.
+/// The file that marks a session as salvaged from another one.
 pub(super) fn salvaged(session: &DiskPath) -> DiskPath {
     session.join("salvaged.json")
 }
@@ -82,17 +82,17 @@ pub(super) fn keys() -> DiskPath {
     DiskPath::root("keys")
 }
 
-/// Everything in it is derived.
+/// The directory of derived data.
 pub(crate) fn cache() -> DiskPath {
     DiskPath::root("cache")
 }
 
-/// The file name of an object that is JSON.
+/// The file name of a JSON object.
 pub(super) fn json_name(digest: Digest) -> String {
     format!("{}.json", digest.to_hex())
 }
 
-/// The digest in a file name, if there is one.
+/// The digest in a file name. `None` if it has none.
 pub(super) fn digest_of_name(name: &str, extension: &str) -> Option<Digest> {
     Digest::parse(&format!("{}{}", Digest::PREFIX, name.strip_suffix(extension)?)).ok()
 }

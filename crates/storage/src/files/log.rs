@@ -11,41 +11,41 @@ use super::layout;
 use super::manifest::{Expected, Found, Mismatch, group};
 use crate::disk::{self, Disk, DiskPath};
 
-/// The most bytes of a manifest: some hundred thousand appends.
+/// The maximum size of a manifest, in bytes: several hundred thousand appends.
 pub const MANIFEST_BYTES: u64 = 64 << 20;
 
-/// The length of a cursor's position for the port: four numbers and a flag.
+/// The length of an encoded cursor position: four numbers and a flag.
 const POSITION_BYTES: usize = 4 * 8 + 1;
 
-/// What was read of a session.
+/// The content of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// The events, in order: all of them, or those after the cursor that was given.
+    /// The events in order: all of them, or those after the given cursor.
     pub events: Vec<Event>,
-    /// The manifest's records, likewise.
+    /// The manifest records, likewise.
     pub manifest: Vec<ManifestRecord>,
-    /// Where the reading ended.
+    /// The position after the last event.
     pub cursor: Cursor,
 }
 
-/// How far a session was read and validated. Caches keep it and then only read what is new.
+/// How far a session was read and validated. A cache keeps it to read only new events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     session_id: SessionId,
-    /// The inode of the manifest: tells this session from another that was later imported under the same id.
+    /// The inode of the manifest. It distinguishes the session from a later one with the same id.
     file: u64,
     next_event: EventIndex,
     next_record: ManifestIndex,
-    /// Where the last complete group ends, without its last line end.
+    /// The offset of the end of the last complete group, without its last line end.
     end: u64,
-    /// The length of the file. More than `end` and a line end means an interrupted append.
+    /// The length of the file. If it exceeds `end` and a line end, an append was interrupted.
     length: u64,
-    /// Whether only the line end follows the last complete group.
+    /// Whether the file ends with the line end of the last complete group.
     clean: bool,
 }
 
 impl Cursor {
-    /// Before the first event.
+    /// The position before the first event.
     pub const fn start(session_id: SessionId) -> Self {
         Self {
             session_id,
@@ -62,17 +62,17 @@ impl Cursor {
         &self.session_id
     }
 
-    /// The index that the next event gets.
+    /// The index of the next event.
     pub const fn next_event(&self) -> EventIndex {
         self.next_event
     }
 
-    /// The index that the next record of the manifest gets.
+    /// The index of the next manifest record.
     pub const fn next_record(&self) -> ManifestIndex {
         self.next_record
     }
 
-    /// The length of the manifest up to here, to tell whether derived data is stale.
+    /// The length of the manifest up to this position. Derived data uses it to detect staleness.
     pub const fn manifest_bytes(&self) -> u64 {
         self.end
     }
@@ -89,7 +89,7 @@ impl Cursor {
         self.clean
     }
 
-    /// The cursor after an append of `records` records that added `bytes` bytes.
+    /// The cursor after an append of `records` records and `bytes` bytes.
     pub(super) fn after(&self, records: u64, last: EventIndex, bytes: u64, file: u64) -> Self {
         let line_end = u64::from(self.end > 0);
         Self {
@@ -103,7 +103,7 @@ impl Cursor {
         }
     }
 
-    /// The cursor for callers of the port, who know nothing of files.
+    /// Converts to the opaque cursor of the port.
     pub(super) fn to_port(&self) -> ports::sessions::Cursor {
         let mut position = [0; POSITION_BYTES];
         let numbers = [self.file, self.next_record.0, self.end, self.length];
@@ -114,8 +114,7 @@ impl Cursor {
         ports::sessions::Cursor::new(self.session_id.clone(), self.next_event, &position)
     }
 
-    /// The cursor that a caller of the port passed back. One of another store counts as the start, so that everything is
-    /// read.
+    /// Converts from a cursor of the port. A cursor of another store is treated as the start, so that everything is read.
     pub(super) fn from_port(cursor: &ports::sessions::Cursor) -> Self {
         let start = Self::start(cursor.session_id().clone());
         let Ok(position) = <[u8; POSITION_BYTES]>::try_from(cursor.position()) else { return start };
@@ -141,16 +140,17 @@ impl Cursor {
     }
 }
 
-/// What a reading found: the validated part, and what stopped it.
+/// The result of a scan: the validated part, and what stopped it.
 pub(super) struct Scan {
     pub(super) loaded: Loaded,
     pub(super) health: SessionHealth,
 }
 
-/// Reads what follows `from`.
+/// Reads everything after `from`.
 ///
-/// Writers are not locked out. A writer that repairs the manifest, or a session that is deleted, can therefore look like damage
-/// to a reader that saw one file before and another one after; damage counts only if the manifest is still the same.
+/// Writers are not locked out. A writer that repairs the manifest, or a deletion of the session, can look like damage to
+/// a reader that sees files of different times. Damage is therefore reported only if the manifest did not change during
+/// the scan.
 pub(super) fn scan(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
     let mut attempts = 0;
     loop {
@@ -169,7 +169,7 @@ pub(super) fn scan(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result
     }
 }
 
-/// How often a session is read again because it changed meanwhile.
+/// How many times a session is read again because it changed during the scan.
 const SCAN_ATTEMPTS: usize = 4;
 
 fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan, StoreError> {
@@ -180,10 +180,11 @@ fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan,
     let mut cursor = from.clone();
     if from.end > 0 {
         if stat.id != from.file {
-            // Deleted and created again: nothing that was read before is valid.
+            // The session was deleted and created again, so everything that was read before is invalid.
             return scan_once(disk, session, &Cursor::start(from.session_id.clone()));
         }
-        // An append after an interrupted one can have the same length, so only a clean end counts.
+        // The append that follows an interrupted one can have the same length, so the length is compared only for a clean
+        // end.
         if from.clean && stat.len == from.length {
             let loaded = Loaded { events: Vec::new(), manifest: Vec::new(), cursor };
             return Ok(Scan { loaded, health: SessionHealth::Healthy });
@@ -229,14 +230,14 @@ struct Walk<'d> {
     cursor: Cursor,
 }
 
-/// The file, and what is wrong in it.
+/// The file, and its first mismatch.
 type Wrong = Option<(String, Mismatch)>;
 
 impl Walk<'_> {
-    /// Reads groups until the bytes end or are invalid.
+    /// Reads groups until the end, or until the bytes are invalid.
     fn all(&mut self, bytes: &[u8]) -> Result<Wrong, StoreError> {
         let base = self.cursor.end;
-        // No record contains a NUL, so those at the end are space that was reserved and never written.
+        // Records contain no NULs, so trailing NULs are space that was allocated but never written.
         let written = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let bytes = &bytes[..written];
         let mut position = 0;
@@ -264,7 +265,7 @@ impl Walk<'_> {
             self.cursor.end = base + position as u64;
         }
         let tidy = if self.cursor.end == 0 { 0 } else { self.cursor.end + 1 };
-        // The length alone would not tell a NUL from the line end.
+        // The length alone does not distinguish a NUL from a line end.
         self.cursor.clean = self.cursor.length == tidy && base + written as u64 == tidy;
         Ok(None)
     }
@@ -280,8 +281,8 @@ impl Walk<'_> {
             Found::Beginning => return Ok(FoundGroup::Beginning),
             Found::Other(mismatch) => return in_manifest(mismatch),
         };
-        // The segment was durable before the manifest referred to it. If its digest differs, that is damage even if the group
-        // itself is incomplete.
+        // The segment was durable before the manifest referred to it. A different digest is therefore damage, even if the
+        // group itself is incomplete.
         let events = match self.segment(&record)? {
             Ok(events) => events,
             Err(mismatch) => return Ok(FoundGroup::Other((record.segment_rel_path, mismatch))),
@@ -301,7 +302,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads the segment that a record attests.
+    /// Reads the segment of a record.
     fn segment(&self, record: &SegmentRecord) -> Result<Result<Vec<Event>, Mismatch>, StoreError> {
         let path = DiskPath::parse(&format!("{}/{}", self.session, record.segment_rel_path))
             .expect("the path of a segment is made of numbers");
@@ -325,14 +326,14 @@ impl Walk<'_> {
     }
 }
 
-/// A group, or the file in which it is damaged.
+/// A group, or the file with the damage.
 enum FoundGroup {
     Whole(usize),
     Beginning,
     Other((String, Mismatch)),
 }
 
-/// The events of a segment whose bytes are right.
+/// Decodes the events of a segment whose digest was verified.
 fn decode(bytes: &[u8], record: &SegmentRecord) -> Result<Vec<Event>, Mismatch> {
     let mut events = Vec::new();
     let mut next = record.first_event_index;

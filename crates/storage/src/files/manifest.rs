@@ -1,10 +1,9 @@
-//! The manifest, byte by byte.
+//! The byte format of the manifest.
 //!
-//! A manifest is a sequence of groups, one for each append: a `segment_closed` record, then one
-//! `snapshot_pinned` record for each node in that segment, in the order of the events; every
-//! record on a line of its own. There is one spelling of each record, so the bytes of a group follow
-//! from three numbers, a digest and the segment. That is what lets a reader tell an append that was
-//! cut off, whose bytes are the beginning of a possible group, from damage, whose bytes are not.
+//! A manifest is a sequence of groups, one for each append: a `segment_closed` record, then one `snapshot_pinned` record
+//! for each node in that segment, in the order of the events. Every record is on its own line. Each record has exactly
+//! one encoding, so the bytes of a group are determined by three numbers, a digest and the segment. A reader can
+//! therefore distinguish an interrupted append, whose bytes are the prefix of a possible group, from damage.
 
 use canon::digest::Digest;
 use guide::plan::Pin;
@@ -40,7 +39,7 @@ pub(super) fn group(
     records
 }
 
-/// The record that attests a segment.
+/// The record of a segment.
 pub(super) fn segment_record(
     session: &SessionId,
     at: ManifestIndex,
@@ -59,7 +58,7 @@ pub(super) fn segment_record(
     }
 }
 
-/// The bytes of records: each on a line.
+/// Encodes records, one per line.
 pub(super) fn encode(records: &[ManifestRecord]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(records.len() * 320);
     for record in records {
@@ -69,17 +68,17 @@ pub(super) fn encode(records: &[ManifestRecord]) -> Vec<u8> {
     bytes
 }
 
-/// What the bytes at some place are.
+/// The result of comparing bytes with an expectation.
 pub(super) enum Found<T> {
-    /// What was expected.
+    /// The expected bytes.
     Whole(T),
-    /// A beginning of what was expected, and then the end of the file.
+    /// A prefix of the expected bytes, followed by the end of the file.
     Beginning,
-    /// Something else.
+    /// Different bytes.
     Other(Mismatch),
 }
 
-/// Why bytes are not what was expected.
+/// Why bytes differ from the expectation.
 pub(super) struct Mismatch {
     pub(super) reason: DamageReason,
     pub(super) problem: String,
@@ -91,10 +90,10 @@ impl Mismatch {
         Self { reason, problem: problem.into(), version: None }
     }
 
-    /// From an error of a record's or an event's reader.
+    /// Converts from a decoding error of a record or an event.
     pub(super) fn of_decoding(error: &DecodeError) -> Self {
         match error {
-            // No version at all is read as 0: that is damage, not the future.
+            // A missing version is decoded as 0. That is damage, not a newer version.
             DecodeError::UnknownVersion { version, known } if *version > u64::from(*known) => Self {
                 reason: DamageReason::UnknownSchemaVersion,
                 problem: error.to_string(),
@@ -105,7 +104,7 @@ impl Mismatch {
     }
 }
 
-/// What is expected next in a manifest.
+/// The expected continuation of a manifest.
 pub(super) struct Expected<'m> {
     pub(super) session: &'m SessionId,
     pub(super) at: ManifestIndex,
@@ -113,8 +112,8 @@ pub(super) struct Expected<'m> {
 }
 
 impl Expected<'_> {
-    /// Reads the `segment_closed` record that `bytes` begin with. `bytes` end where the file does,
-    /// NULs at its end not counted.
+    /// Parses the `segment_closed` record at the start of `bytes`, which extend to the end of the file without trailing
+    /// NULs.
     pub(super) fn segment(&self, bytes: &[u8]) -> Found<(SegmentRecord, usize)> {
         let mut reader = Reader { bytes, position: 0 };
         match self.read_segment(&mut reader) {
@@ -159,8 +158,8 @@ impl Expected<'_> {
         })
     }
 
-    /// Compares the pins behind a segment's record with those that its events ask for. `bytes` begin
-    /// after the record; the result is how many of them belong to the group.
+    /// Compares the pins after a segment's record with those that its events require. `bytes` start after the record.
+    /// Returns the number of bytes that belong to the group.
     pub(super) fn pins(&self, bytes: &[u8], records: &[ManifestRecord]) -> Found<usize> {
         let mut position = 0;
         for (offset, record) in (1_u64..).zip(records) {
@@ -180,7 +179,7 @@ impl Expected<'_> {
         Found::Whole(position)
     }
 
-    /// Why a line is not the record that was expected.
+    /// Describes why a line is not the expected record.
     fn explain(&self, line: &[u8], pin: bool) -> Mismatch {
         let record = match ManifestRecord::decode(line) {
             Err(error) => return Mismatch::of_decoding(&error),
@@ -218,9 +217,9 @@ fn line_at(bytes: &[u8]) -> &[u8] {
 }
 
 enum Stop {
-    /// The bytes ended, and were right so far.
+    /// The bytes ended, and matched up to there.
     End,
-    /// A byte was wrong.
+    /// A byte differs.
     Other,
 }
 

@@ -11,15 +11,14 @@ use ports::sessions::{ObjectKind, StoreError};
 use super::layout;
 use crate::disk::{self, Disk, DiskPath, Stat};
 
-/// The largest compiled workflow.
+/// The maximum size of a compiled workflow, in bytes.
 pub const WORKFLOW_BYTES: u64 = 16 << 20;
-/// How many objects are remembered as stored. A few hundred bytes each at most.
+/// The maximum number of objects that are remembered as stored. Each takes at most a few hundred bytes.
 const REMEMBERED: usize = 4096;
 
 /// An object of an append: its canonical bytes and their digest.
 #[derive(Clone, Copy, Debug)]
 pub struct NewObject<'a> {
-    /// The digest of the bytes.
     pub digest: Digest,
     pub bytes: &'a [u8],
 }
@@ -39,7 +38,7 @@ fn dir(kind: ObjectKind) -> DiskPath {
     }
 }
 
-/// The name of an object's file. Artifacts have no extension: their event has the content type.
+/// The file name of an object. Artifacts have no extension, because their event has the content type.
 fn name(kind: ObjectKind, digest: Digest) -> String {
     match kind {
         ObjectKind::Workflow | ObjectKind::Snapshot => layout::json_name(digest),
@@ -55,13 +54,13 @@ pub(super) fn is_there(disk: &dyn Disk, kind: ObjectKind, digest: Digest) -> Res
 
 /// The objects that this process has verified and made durable, with the `stat` of their files.
 ///
-/// A workflow is part of every start of it. Without this, each start would read and hash the stored workflow only to find that it
-/// exists. Reads do not rely on it: [`get`] reads the file and verifies it.
+/// Every start of a workflow attaches the workflow. Without this cache, each start would read and hash the stored
+/// workflow only to find that it exists. Reads do not rely on the cache: [`get`] always reads and verifies the file.
 #[derive(Debug, Default)]
 pub(super) struct Objects(Mutex<HashMap<(ObjectKind, Digest), Stat>>);
 
 impl Objects {
-    /// Checks an object before anything is written.
+    /// Validates an object before anything is written.
     pub(super) fn check(
         &self,
         disk: &dyn Disk,
@@ -73,7 +72,7 @@ impl Objects {
             let what = format!("the {} {}", kind.as_str(), object.digest);
             return Err(StoreError::TooLarge { what, measured, maximum: limit(kind) });
         }
-        // If the object is stored already, these bytes are not used.
+        // If the object is already stored, these bytes are not used.
         if !self.is_stored(disk, kind, object.digest)? && Digest::of_bytes(object.bytes) != object.digest {
             let problem = "its bytes have another digest".to_owned();
             return Err(StoreError::ObjectDamaged { kind, digest: object.digest, problem });
@@ -81,7 +80,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Stores a checked object; it is durable afterwards. An existing valid file is left alone.
+    /// Stores a validated object durably. An existing valid file is not changed.
     pub(super) fn put(
         &self,
         disk: &dyn Disk,
@@ -94,7 +93,7 @@ impl Objects {
         let (dir, name) = (dir(kind), name(kind, object.digest));
         let path = dir.join(&name);
         let failed = || StoreError::disk("write", &path);
-        // Before reading, so that later changes of the file are noticed.
+        // Taken before reading, so that later changes of the file are detected.
         let before = disk.stat(&path).map_err(failed())?;
         let stat = if get(disk, kind, object.digest).is_ok() {
             // The process that wrote it may not have synced the directory.
@@ -108,7 +107,7 @@ impl Objects {
         if let Some(stat) = stat {
             let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if stored.len() >= REMEMBERED {
-                // Which ones are dropped only decides how soon they are read again.
+                // Evicting everything is correct: evicted objects are read again on demand.
                 stored.clear();
             }
             stored.insert((kind, object.digest), stat);

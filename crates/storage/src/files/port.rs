@@ -1,5 +1,4 @@
-//! The adapter of [`ports::sessions`]: each operation is one hop to a thread that may block, or none if the answer is in
-//! memory.
+//! The adapter for [`ports::sessions`]. Each operation runs on a blocking thread, unless the answer is in memory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,17 +39,17 @@ impl FileSessions {
         SessionFiles::open(disk).map(Self::new)
     }
 
-    /// The port of these files, with an index of its own.
+    /// Creates an adapter for these files, with its own index.
     pub fn new(files: SessionFiles) -> Self {
         Self { index: Arc::new(Index::new(files.clone())), files }
     }
 
-    /// The files, for commands that work on the data directory itself.
+    /// The underlying files, for commands that work on the data directory itself.
     pub const fn files(&self) -> &SessionFiles {
         &self.files
     }
 
-    /// Works with the files on a thread that may block.
+    /// Runs an operation on a blocking thread.
     fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&SessionFiles, &Index) -> T + Send + 'static,
@@ -114,7 +113,7 @@ impl SessionLog for FileSessions {
     }
 }
 
-/// The lock of a session, and what was read under it.
+/// A locked session, and the events that were read under the lock.
 #[derive(Debug)]
 struct FileWriter {
     writer: Writer,
@@ -158,7 +157,8 @@ impl SessionWriter for FileWriter {
 
 impl SessionObjects for FileSessions {
     fn objects(&self, wanted: Vec<ObjectRef>) -> PortFuture<'_, Vec<Result<Object, StoreError>>> {
-        // The next advance begins with the snapshot that the last one wrote: no thread is needed for it.
+        // The next advance usually starts from the snapshot that the last one wrote. It is cached, so no thread is
+        // needed.
         let in_memory = |wanted: &ObjectRef| match wanted {
             ObjectRef::Snapshot(reference) => self.files.cached_snapshot(*reference).map(Object::Snapshot),
             ObjectRef::Workflow(_) | ObjectRef::Artifact(_) => None,
@@ -250,7 +250,7 @@ impl SessionMaintenance for FileSessions {
         self.run(move |files, index| {
             let report = files.gc_sparing(retention, &|events| is_awaited.ask(events.to_vec()).wait())?;
             if !retention.dry_run && !report.deleted_sessions.is_empty() {
-                // The index notices deletions itself; this saves the next reader the work.
+                // The index detects deletions by itself; this saves the next reader the work.
                 let _ = index.forget(&report.deleted_sessions);
             }
             Ok(report)
@@ -258,7 +258,7 @@ impl SessionMaintenance for FileSessions {
     }
 }
 
-/// The data directory of all tenants: its own sessions, and those of tenant `T` below `tenants/<T>`.
+/// The data directory of all tenants. It has its own sessions, and those of tenant `T` below `tenants/<T>`.
 #[derive(Debug)]
 pub struct FileTenants {
     disk: Arc<RealDisk>,
@@ -284,10 +284,10 @@ impl SessionStores for FileTenants {
     }
 }
 
-/// Projects sessions that the index does not know.
+/// Creates index entries for sessions that the index does not know.
 struct ByWorkflowName<'f> {
     files: &'f SessionFiles,
-    /// Many sessions have few workflows.
+    /// A cache, because many sessions share few workflows.
     names: RefCell<HashMap<WorkflowHash, Option<String>>>,
 }
 
@@ -296,7 +296,7 @@ impl<'f> ByWorkflowName<'f> {
         Self { files, names: RefCell::default() }
     }
 
-    /// The name of a run's workflow; `None` if its pinned copy cannot be read. It is only used for searching.
+    /// The name of a run's workflow, for searching. `None` if its pinned copy cannot be read.
     fn name(&self, run: &Run) -> Option<String> {
         #[derive(Deserialize)]
         struct Named {
@@ -317,7 +317,8 @@ impl Projector for ByWorkflowName<'_> {
     }
 }
 
-/// Updates the index after an append, which is durable even if this fails: the index reads the session when it is needed.
+/// Updates the index after an append. If this fails, the append is still durable, and the index reads the session on
+/// demand.
 fn record(index: &Index, before: Option<&Cursor>, after: &Cursor, projection: Projection) {
     if let Err(error) = index.record(before, after, projection) {
         let session = after.session_id().as_str();
@@ -360,7 +361,7 @@ fn shown(appended: &super::Appended) -> ports::sessions::Appended {
     ports::sessions::Appended { first: appended.first, last: appended.last, cursor }
 }
 
-/// The manifest grows with every append, and a session that is deleted and created again has another file.
+/// Every append changes the length of the manifest, and a session that is deleted and created again has a new file.
 fn revision_of(stat: Stat) -> Revision {
     Revision::new(stat.modified_ms, u128::from(stat.id) << 64 | u128::from(stat.len))
 }

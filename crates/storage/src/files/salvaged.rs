@@ -1,4 +1,4 @@
-//! The mark of a session that is the valid part of a damaged one.
+//! The mark of a session that was salvaged from a damaged one.
 
 use canon::{canonical, json};
 use guide::bundle::Salvaged;
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::{SessionFiles, layout};
 use crate::disk::{self, DiskPath};
 
-/// The version of the file.
+/// The version of the file format.
 const VERSION: u64 = 1;
-/// The most bytes of the file: its two texts, however they are escaped.
+/// The maximum size of the file, in bytes: two strings with any escapes.
 const BYTES: u64 = 16 << 10;
 
 impl SessionFiles {
-    /// Why a session is only a part, if it was made of what was left of another one.
+    /// Why a session is incomplete, if it was salvaged from a damaged one.
     ///
     /// # Errors
-    /// [`StoreError::NewerFile`], [`StoreError::Damaged`], and those of the disk.
+    /// [`StoreError::NewerFile`], [`StoreError::Damaged`], and disk errors.
     pub fn salvaged(&self, session: &SessionId) -> Result<Option<Salvaged>, StoreError> {
         let path = layout::salvaged(&layout::session(session));
         match disk::read(self.disk().as_ref(), &path, BYTES).map_err(StoreError::disk("read", &path))? {
@@ -28,7 +28,7 @@ impl SessionFiles {
     }
 }
 
-/// The content of the file: canonical JSON on a line.
+/// The content of the file: canonical JSON on one line.
 pub(super) fn encode(salvaged: &Salvaged) -> Vec<u8> {
     let mut value = serde_json::to_value(salvaged).expect("three texts, which always serialise");
     value["v"] = VERSION.into();

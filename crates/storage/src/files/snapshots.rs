@@ -1,14 +1,13 @@
-//! Snapshots: named after the digest of the complete snapshot, stored as a difference.
+//! Snapshots: named after the digest of the complete snapshot, stored as differences.
 //!
-//! A snapshot holds every step that was completed so far, and each advance makes one. Stored whole,
-//! a run of `n` steps would take `n²` bytes. A file therefore holds the keys that were added since
-//! an earlier snapshot, its *base*, and the small rest. Which base is chosen as in a Fenwick tree: the
-//! snapshot of generation `g` builds on that of generation `g` with its lowest set bit cleared. The
-//! chain to read back is then as long as `g` has set bits, at most 11 files for 2,000 steps, and a
-//! step costs six or seven keys on average.
+//! A snapshot contains every completed step, and each advance creates one. Stored completely, a run of `n` steps would
+//! take `n²` bytes. A file therefore contains only the keys that were added since an earlier snapshot, its *base*, and
+//! the small rest. The base is chosen as in a Fenwick tree: the snapshot of generation `g` is based on that of generation
+//! `g` with its lowest set bit cleared. The number of files to read is then the number of set bits of `g`, at most 11 for
+//! 2,000 steps, and a step costs six or seven keys on average.
 //!
-//! The name stays the digest of the whole canonical snapshot. Reading puts the chain together and
-//! computes that digest: whatever is wrong anywhere in the chain, nothing wrong gets out.
+//! The name is the digest of the complete canonical snapshot. Reading assembles the chain and verifies that digest, so
+//! damage anywhere in the chain is detected.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -28,28 +27,28 @@ use serde_json::Value;
 use super::layout;
 use crate::disk::{self, Disk, DiskPath};
 
-/// The most files that make up one snapshot: as many as a generation has bits, and the first.
+/// The maximum number of files that make up one snapshot: the number of bits of a generation, plus one.
 pub const CHAIN: usize = 65;
-/// The most bytes of one snapshot file: a hundred thousand completed steps and more.
+/// The maximum size of a snapshot file, in bytes: more than a hundred thousand completed steps.
 pub const SNAPSHOT_BYTES: u64 = 16 << 20;
-/// How many keys the cache holds in all, which bounds its memory to a few megabytes.
+/// The maximum number of keys in the cache. It limits the memory to a few megabytes.
 const CACHED_KEYS: usize = 32_768;
-/// How many snapshots the cache holds.
+/// The maximum number of snapshots in the cache.
 const CACHED_SNAPSHOTS: usize = 64;
-/// The version of the file.
+/// The version of the file format.
 const VERSION: u8 = 1;
 
 /// A snapshot of an append.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSnapshot<'a> {
-    /// The snapshot, with the reference that it is stored under.
+    /// The snapshot, with its reference.
     pub named: &'a NamedSnapshot,
-    /// The snapshot of the node before it. Only a hint for storing it well.
+    /// The snapshot of the parent node. Only a hint for efficient storage.
     pub parent: Option<SnapshotRef>,
 }
 
-/// What is in a file: the version, the generation, the base without its prefix, the added keys, and the
-/// snapshot with an empty set.
+/// The content of a file: the version, the generation, the base without its prefix, the added keys, and the snapshot
+/// without its keys.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored<'s> {
@@ -61,11 +60,11 @@ struct Stored<'s> {
     rest: Value,
 }
 
-/// A snapshot that was read, with what is needed to store a difference to it.
+/// A snapshot that was read, with the data for storing a difference to it.
 #[derive(Debug)]
 struct Whole {
     snapshot: Arc<ExecutionSnapshot>,
-    /// Its own file, and those it builds on, nearest first.
+    /// Its own file and its bases, nearest first.
     chain: Vec<Link>,
 }
 
@@ -74,7 +73,7 @@ struct Whole {
 struct Link {
     reference: SnapshotRef,
     generation: u64,
-    /// What the file adds; shared by every snapshot that builds on it.
+    /// The keys that the file adds. Shared by every snapshot that is based on it.
     added: Arc<Vec<StepInstanceKey>>,
 }
 
@@ -91,7 +90,6 @@ impl Whole {
     }
 }
 
-/// The store of snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     cache: Mutex<Cache>,
@@ -124,7 +122,7 @@ impl Cache {
 /// A snapshot that is ready to be written.
 pub(super) struct Prepared {
     reference: SnapshotRef,
-    /// What to write; `None` if it is stored already.
+    /// The file to write. `None` if the snapshot is already stored.
     new: Option<Encoded>,
 }
 
@@ -149,25 +147,26 @@ impl Snapshots {
         self.whole(disk, reference).map(|whole| Arc::clone(&whole.snapshot))
     }
 
-    /// A snapshot that is in the cache.
+    /// A cached snapshot.
     pub(super) fn in_memory(&self, reference: SnapshotRef) -> Option<Arc<ExecutionSnapshot>> {
         self.cached(reference).map(|whole| Arc::clone(&whole.snapshot))
     }
 
-    /// Decides how a snapshot is stored. Nothing is written yet.
+    /// Decides how to store a snapshot. Writes nothing.
     pub(super) fn prepare(&self, disk: &dyn Disk, new: NewSnapshot<'_>) -> Result<Prepared, StoreError> {
         let (reference, snapshot) = (new.named.reference(), new.named.snapshot());
-        // A file of that name may be there, from an append that was cut off or from another session. It
-        // counts only if it reads back, or did before; otherwise it is written again.
+        // The file may exist from an interrupted append or from another session. It is used only if it can be read and
+        // verified; otherwise it is written again.
         if is_there(disk, reference)? {
             match self.whole(disk, reference) {
                 Ok(_) => return Ok(Prepared { reference, new: None }),
-                // A newer program knows what else it keeps in there.
+                // A file of a newer version must not be overwritten.
                 Err(newer @ StoreError::NewerFile { .. }) => return Err(newer),
                 Err(_) => {}
             }
         }
-        // The parent is a hint: if it cannot be read, or has steps that are gone, the snapshot is stored whole.
+        // The parent is a hint. If it cannot be read, or has steps that this snapshot lacks, the snapshot is stored
+        // completely.
         let parent = new.parent.and_then(|parent| self.whole(disk, parent).ok());
         let generation = parent.as_ref().map_or(0, |whole| whole.chain[0].generation.saturating_add(1));
         let (rest, keys) = take_keys(snapshot);
@@ -179,7 +178,8 @@ impl Snapshots {
         });
         let (bases, added) = match on_parent {
             Some((parent, mut added)) => {
-                // What the files between the parent and the base added is added again: no file is read for it.
+                // The keys that the files between the parent and the base added are included again, so no file has to be
+                // read.
                 let wanted = generation & generation.wrapping_sub(1);
                 let skipped = parent.chain.iter().take_while(|link| link.generation > wanted).count();
                 let between = parent.chain[..skipped].iter().flat_map(|link| link.added.iter());
@@ -209,7 +209,7 @@ impl Snapshots {
         Ok(Prepared { reference, new: Some(Encoded { whole, bytes }) })
     }
 
-    /// Writes a prepared snapshot; it is durable afterwards.
+    /// Writes a prepared snapshot durably.
     pub(super) fn write(&self, disk: &dyn Disk, prepared: &Prepared) -> Result<(), StoreError> {
         let name = layout::json_name(prepared.reference.0);
         let dir = layout::snapshots();
@@ -226,14 +226,14 @@ impl Snapshots {
         }
     }
 
-    /// Keeps a written snapshot in memory: the next advance begins with it.
+    /// Caches a written snapshot, because the next advance usually starts from it.
     pub(super) fn keep(&self, prepared: &Prepared) {
         if let Some(new) = &prepared.new {
             self.remember(prepared.reference, &new.whole);
         }
     }
 
-    /// The snapshots that a stored one is a difference to, nearest first.
+    /// The base snapshots of a stored snapshot, nearest first.
     pub(super) fn bases(
         &self,
         disk: &dyn Disk,
@@ -278,7 +278,7 @@ impl Snapshots {
                 newer @ StoreError::NewerFile { .. } => newer,
                 error => damaged(format!("it builds on {next}, which cannot be read: {error}")),
             })?;
-            // This also ends a forged cycle.
+            // This also stops at a forged cycle.
             if chain.last().is_some_and(|link| file.generation >= link.generation) {
                 return Err(damaged(format!("it builds on {next}, which is not older")));
             }
@@ -328,7 +328,7 @@ fn read(disk: &dyn Disk, reference: SnapshotRef) -> Result<Stored<'static>, Stor
         Err(error) => return Err(StoreError::disk("read", &path)(error)),
     };
     let value = json::read(&bytes, &json::Limits::default()).map_err(|error| damaged(error.to_string()))?;
-    // The version is read first: a newer file has members that this program does not know.
+    // The version is checked first, because a newer file may have unknown fields.
     match value.get("v").and_then(Value::as_u64) {
         Some(version) if version > u64::from(VERSION) => return Err(newer(reference, version, VERSION)),
         Some(version) if version == u64::from(VERSION) => {}
@@ -341,7 +341,7 @@ fn newer(reference: SnapshotRef, found: u64, known: u8) -> StoreError {
     StoreError::NewerFile { path: path(reference).to_string(), found, known: known.into() }
 }
 
-/// The snapshot without its keys, and the keys.
+/// Splits a snapshot into the snapshot without its keys, and the keys.
 fn take_keys(snapshot: &ExecutionSnapshot) -> (ExecutionSnapshot, Option<&CompletedSteps>) {
     let state = match snapshot.state() {
         EngineState::Init => EngineState::Init,
@@ -374,7 +374,7 @@ fn put_keys(snapshot: &mut ExecutionSnapshot, keys: Vec<StepInstanceKey>) -> Res
     Ok(())
 }
 
-/// The file of a snapshot has no keys in its rest; should one have some, they count too.
+/// Adds keys. The stored rest of a snapshot normally has no keys; if it has some, they are kept.
 fn extend(completed: &mut CompletedSteps, keys: Vec<StepInstanceKey>) {
     let all = completed.values.iter().cloned().chain(keys).collect();
     completed.values = all;

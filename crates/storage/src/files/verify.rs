@@ -1,4 +1,4 @@
-//! Verifies a session with everything it refers to.
+//! Verifies a session and everything that it refers to.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use ports::sessions::{ChainBreak, ChainState, ObjectKind, StoreError, Verificati
 use super::{SessionFiles, ValidatedPrefix, chain, layout, objects, writer};
 
 impl SessionFiles {
-    /// Reads a whole session and everything it refers to from the disk.
+    /// Reads and verifies a whole session and everything that it refers to, from disk.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`], and those of the disk that concern the log itself.
+    /// [`StoreError::Unknown`], and disk errors that concern the log itself.
     pub fn verify(&self, session: &SessionId) -> Result<Verification, StoreError> {
         self.0.snapshots.forget();
         let (prefix, chain) = self.load_with_chain(session)?;
@@ -40,9 +40,9 @@ impl SessionFiles {
             problems,
         })
     }
-    /// A session, and whether its chain agrees with it.
+    /// Reads a session and verifies its chain.
     ///
-    /// Writers are not locked out: a break counts only if the chain is the same after the log was read.
+    /// Writers are not locked out: a broken chain is reported only if the chain did not change while the log was read.
     fn load_with_chain(&self, session: &SessionId) -> Result<(ValidatedPrefix, ChainState), StoreError> {
         let (disk, dir) = (self.disk().as_ref(), layout::session(session));
         let mut before = chain::read(disk, &dir)?;
@@ -78,5 +78,5 @@ impl SessionFiles {
     }
 }
 
-/// How often a session is read again because it changed meanwhile.
+/// How many times a session is read again because it changed in the meantime.
 const ATTEMPTS: usize = 4;

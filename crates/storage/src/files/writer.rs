@@ -1,4 +1,4 @@
-//! Appends to sessions. A log changes in no other way.
+//! Appends to sessions. This is the only way a log changes.
 //!
 //! ```text
 //!   lock and validate ──► repair the manifest, if an append was interrupted
@@ -27,54 +27,54 @@ use super::{SessionFiles, chain, layout, manifest, objects, salvaged};
 use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
 use crate::files::objects::NewObject;
 
-/// What the events of an append refer to, where the store may not have it yet.
+/// The objects that the events of an append refer to and that the store may not have yet.
 #[derive(Clone, Debug, Default)]
 pub struct Attachments<'a> {
-    /// Snapshots of new nodes. Parents before children, if both are new.
+    /// The snapshots of new nodes. If a parent and its child are both new, the parent comes first.
     pub snapshots: Vec<NewSnapshot<'a>>,
-    /// Compiled workflows of new runs.
+    /// The compiled workflows of new runs.
     pub workflows: Vec<NewObject<'a>>,
     /// Artifacts that are not part of their events.
     pub artifacts: Vec<NewObject<'a>>,
 }
 
-/// An append that is durable.
+/// A durable append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// The first new event.
     pub first: EventIndex,
     pub last: EventIndex,
-    /// The end of the session now.
+    /// The new end of the session.
     pub cursor: Cursor,
 }
 
 /// The right to append to one session: proof that it is locked and was healthy.
 ///
-/// Only [`SessionFiles::lock`] makes one. It is owned and can be sent to another thread; dropping it releases the session.
+/// Only [`SessionFiles::lock`] creates one. It is owned and can be sent to another thread. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Writer {
     files: SessionFiles,
     news: Loaded,
     cursor: Cursor,
     state: State,
-    // Dropped in this order: the session is released last.
+    // Fields are dropped in this order: the lock of the session is released last.
     _store: Box<dyn Lock>,
     _session: Box<dyn Lock>,
     _process: Held,
 }
 
-/// What the last append of a writer left.
+/// The state after the last append of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The cursor is the end of the log.
     Clean,
-    /// It failed before the manifest was written: nothing was recorded.
+    /// The append failed before the manifest was written. Nothing was recorded.
     Failed,
-    /// It failed while the manifest was written: it may have been recorded.
+    /// The append failed while the manifest was written. It may have been recorded.
     Unconfirmed,
 }
 
-/// Marks a session as one that this process writes.
+/// Registers a session as being written by this process.
 #[derive(Debug)]
 struct Held {
     files: SessionFiles,
@@ -95,7 +95,7 @@ impl Drop for Held {
 }
 
 impl SessionFiles {
-    /// Blocks garbage collection while something is being written.
+    /// Blocks garbage collection while the result is alive.
     pub(super) fn share_store(&self) -> Result<Box<dyn Lock>, StoreError> {
         let path = layout::store_lock();
         let locked = self.disk().try_lock(&path, Sharing::Shared).map_err(StoreError::disk("lock", &path))?;
@@ -136,18 +136,18 @@ impl Writer {
         })
     }
 
-    /// What was appended since the cursor that the lock was taken with.
+    /// The events that were appended since the cursor that was passed to the lock.
     pub const fn news(&self) -> &Loaded {
         &self.news
     }
 
-    /// Takes what [`Writer::news`] gives.
+    /// Moves out the result of [`Writer::news`].
     pub(super) fn take_news(&mut self) -> Loaded {
         let nothing = Loaded { events: Vec::new(), manifest: Vec::new(), cursor: self.cursor.clone() };
         std::mem::replace(&mut self.news, nothing)
     }
 
-    /// The store that the session is in.
+    /// The store of the session.
     pub(super) const fn files(&self) -> &SessionFiles {
         &self.files
     }
@@ -157,14 +157,14 @@ impl Writer {
         &self.cursor
     }
 
-    /// Appends a plan: durable when this returns.
+    /// Appends a plan. The append is durable when this returns.
     ///
-    /// After an error the writer cannot append any more. Nothing that was recorded is lost; taking the lock again tells what
-    /// reached the disk.
+    /// After an error, this writer cannot append any more. Recorded events are never lost; locking the session again
+    /// shows whether this append was recorded.
     ///
     /// # Errors
-    /// [`StoreError::Moved`] when the plan was made for another end of the log,
-    /// [`StoreError::ObjectMissing`] when it refers to what is neither attached nor stored, and those of the disk.
+    /// [`StoreError::Moved`] if the plan was made for another end of the log, [`StoreError::ObjectMissing`] if it refers
+    /// to an object that is neither attached nor stored, and disk errors.
     pub fn append(
         &mut self,
         plan: &AppendPlan,
@@ -188,8 +188,8 @@ impl Writer {
         self.state = State::Failed;
         let disk = files.disk().as_ref();
         let dir = layout::session(&session);
-        // Before the segment: the record of an interrupted append may name the same file, and would otherwise refer to bytes
-        // that are no longer there.
+        // This happens before the segment is written: the record of an interrupted append may name the same file, and
+        // would then refer to replaced bytes.
         self.mend(&dir)?;
         let key = files.integrity_key_or_create()?;
         let (mut objects, mut segment, mut chained) = (Ok(()), Ok(()), Ok(chain::Extended::LeftAlone));
@@ -216,12 +216,12 @@ impl Writer {
         Ok(Appended { first: plan.first(), last: plan.last(), cursor: self.cursor.clone() })
     }
 
-    /// Whether the last append failed so late that it may have been recorded. Taking the lock again tells.
+    /// Whether the last append may have been recorded although it failed. Locking the session again shows whether it was.
     pub const fn is_unconfirmed(&self) -> bool {
         matches!(self.state, State::Unconfirmed)
     }
 
-    /// Removes what an interrupted append left, and makes that durable.
+    /// Removes the remains of an interrupted append, durably.
     fn mend(&mut self, dir: &DiskPath) -> Result<(), StoreError> {
         if self.cursor.is_clean() {
             return Ok(());
@@ -231,7 +231,7 @@ impl Writer {
         let end = self.cursor.manifest_bytes();
         disk.truncate(&path, end)
             .and_then(Unsynced::sync)
-            // The line end of the last complete group may be missing too.
+            // The line end of the last complete group may also be missing.
             .and_then(|()| disk.append(&path, b"\n"))
             .and_then(Unsynced::sync)
             .map_err(StoreError::disk("mend", &path))?;
@@ -278,7 +278,7 @@ pub(super) fn create(
     let cursor = match made {
         Ok(cursor) => cursor,
         Err(error) => {
-            // As far as possible: garbage collection deletes whatever is left.
+            // Best effort: garbage collection deletes the rest.
             let _ = files.remove_tree(&staging);
             return Err(error);
         }
@@ -288,7 +288,7 @@ pub(super) fn create(
     Ok(Appended { first: first.first(), last: last.last(), cursor })
 }
 
-/// Writes a whole session into a directory that nothing reads.
+/// Writes a whole session into a staging directory.
 fn stage(
     files: &SessionFiles,
     session: &SessionId,
@@ -310,8 +310,8 @@ fn stage(
             "the plans are those of one session, in order"
         );
         let path = segment_path(staging, plan);
-        // Nothing reads the directory yet, so files need not appear atomically; one sync of the directory after the last
-        // segment is enough for all.
+        // Readers ignore the staging directory, so its files do not have to appear atomically. One sync of the directory
+        // after the last segment is enough.
         disk.create(&path, plan.segment()).and_then(Unsynced::sync).map_err(failed())?;
         if position == last {
             disk.sync_dir(Some(&events)).map_err(failed())?;
@@ -358,7 +358,7 @@ fn segment_path(session: &DiskPath, plan: &AppendPlan) -> DiskPath {
 fn write_segment(files: &SessionFiles, session: &DiskPath, plan: &AppendPlan) -> Result<(), StoreError> {
     let path = segment_path(session, plan);
     let (_, name) = path.split();
-    // There is one writer, so one temporary name is enough: what a crash left is overwritten.
+    // There is only one writer, so one temporary name is enough. The remains of a crash are overwritten.
     let temporary = format!("segment{}", layout::TEMPORARY);
     disk::publish(files.disk().as_ref(), &layout::events(session), &temporary, name, plan.segment())
         .map_err(StoreError::disk("write", &path))
@@ -382,7 +382,7 @@ fn write_objects(
     Ok(())
 }
 
-/// Checks before anything is written that everything the plans refer to is attached or stored.
+/// Checks that every object that the plans refer to is attached or stored, before anything is written.
 fn check(
     files: &SessionFiles,
     plans: &[AppendPlan],

@@ -1,4 +1,4 @@
-//! One line of the index: a checksum, a space, and what changed as JSON.
+//! One line of the index: a checksum, a space, and a change as JSON.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 
 use super::PositionKey;
 
-/// What the file begins with. Another first line means another version: the file is made anew.
+/// The first line of the file. Any other first line means another version, and the file is rebuilt.
 pub(super) const HEADER: &[u8] = b"interlock session index 1\n";
-/// Digits of the checksum, and the space behind it.
+/// The digits of the checksum, and the space after it.
 const PREFIX: usize = 17;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "k", deny_unknown_fields)]
 pub(super) enum Line {
-    /// All there is to know about a session.
+    /// The complete entry of a session.
     #[serde(rename = "s")]
     Session {
         id: SessionId,
-        /// How much of the manifest it covers.
+        /// How much of the manifest the entry covers, in bytes.
         end: u64,
         runs: Vec<RankingInput>,
         #[serde(rename = "p", default, skip_serializing_if = "BTreeMap::is_empty")]
         positions: BTreeMap<Key, EventIndex>,
     },
-    /// What an append changed.
+    /// The changes of an append.
     #[serde(rename = "a")]
     Append {
         id: SessionId,
-        /// How much of the manifest was covered before. If it was not, a line is missing.
+        /// How much of the manifest must have been covered before, in bytes. If it was not, a line is missing.
         from: u64,
         end: u64,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runs: Vec<RunChange>,
-        /// All runs, where a change cannot say it.
+        /// All runs, if the difference cannot be expressed as changes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         all: Option<Vec<RankingInput>>,
         #[serde(rename = "p", default, skip_serializing_if = "BTreeMap::is_empty")]
         positions: BTreeMap<Key, EventIndex>,
     },
-    /// The session is gone.
+    /// The session was deleted.
     #[serde(rename = "d")]
     Deleted { id: SessionId },
 }
 
-/// What an append usually changes about a run.
+/// The parts of a run that an append usually changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunChange {
@@ -58,16 +58,16 @@ pub(super) struct RunChange {
     done: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ms: Option<u64>,
-    /// Words that are new.
+    /// Added words.
     #[serde(rename = "+", default, skip_serializing_if = "String::is_empty")]
     added: String,
-    /// Words that are gone.
+    /// Removed words.
     #[serde(rename = "-", default, skip_serializing_if = "String::is_empty")]
     dropped: String,
 }
 
 impl RunChange {
-    /// What leads from `before` to `after`; nothing if it is more than a change can say.
+    /// The change from `before` to `after`. `None` if other fields changed.
     pub(super) fn between(before: &RankingInput, after: &RankingInput) -> Option<Self> {
         let change = Self {
             run: after.run_id.clone(),
@@ -82,7 +82,7 @@ impl RunChange {
         (change.apply(&mut reached) && reached == *after).then_some(change)
     }
 
-    /// Carries the change out; false if it does not fit.
+    /// Applies the change. Returns `false` if it does not fit.
     pub(super) fn apply(&self, input: &mut RankingInput) -> bool {
         if input.run_id != self.run {
             return false;
@@ -104,7 +104,7 @@ impl RunChange {
     }
 }
 
-/// The words of one text that are not among those of another, joined by spaces. Both are sorted.
+/// The words of the first text that are not in the second, joined by spaces. Both are sorted.
 fn without(words: &TokenText, other: &TokenText) -> String {
     let mut other = other.iter().peekable();
     let missing = words.iter().filter(|word| {
@@ -115,7 +115,7 @@ fn without(words: &TokenText, other: &TokenText) -> String {
 }
 
 impl Line {
-    /// The bytes of the line, its end included.
+    /// The bytes of the line, including its line end.
     pub(super) fn encode(&self) -> Vec<u8> {
         let json = serde_json::to_vec(self).expect("a line is plain data, which always serialises");
         let mut bytes = format!("{:016x} ", checksum(&json)).into_bytes();
@@ -124,7 +124,7 @@ impl Line {
         bytes
     }
 
-    /// Reads a line, without its end. Anything that is not exactly what was written is nothing.
+    /// Parses a line without its line end. Returns `None` unless it is exactly what [`Self::encode`] writes.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (prefix, json) = bytes.split_at_checked(PREFIX)?;
         if format!("{:016x} ", checksum(json)).as_bytes() != prefix {
@@ -134,14 +134,14 @@ impl Line {
     }
 }
 
-/// FNV-1a with 64 bits. Each step is a bijection of the state, so no change of a single byte goes unnoticed.
+/// FNV-1a with 64 bits. Each step is a bijection of the state, so every change of a single byte is detected.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A position's key, as 24 hexadecimal digits.
+/// The key of a position, as 24 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Key(pub(super) PositionKey);

@@ -14,10 +14,11 @@ use super::retention;
 use super::seen::SeenKeys;
 use super::writer::Refused;
 
-/// How many abandoned deliveries are kept per subscription, the newest: more would fill the disk without being read.
+/// The maximum number of abandoned deliveries that are kept per subscription. The oldest are deleted first.
 const MAX_ABANDONED: i64 = 1000;
 
-/// Both are executed for nearly every commit. They must not need a temporary b-tree: opening one costs as much as writing the row.
+/// Both statements are executed for nearly every commit. They must not need a temporary b-tree, because opening one costs
+/// as much as writing the row.
 const INSERT_RUN: &str =
     "INSERT INTO runs (run_id, tenant, workflow_id, status, open, next_sequence, scope_id, parent_run_id,
          created_at, updated_at, genesis, snapshot)
@@ -37,7 +38,7 @@ pub(super) fn apply(
             Change::CreateRun { .. } => born.extend(create(connection, &commit.changes[at..])?),
             Change::Append { run_id, first, last, events, .. } => {
                 match born.iter().position(|born| born.run == run_id) {
-                    // Its row is in the state after these events already.
+                    // Its row already has the state after these events.
                     Some(found) => {
                         append(connection, born.swap_remove(found).place, *first, *last, events)?;
                     }
@@ -50,8 +51,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A run whose row was written in its state after its first events, which follow in the same commit. Most runs are created and
-/// advanced at once; writing the row twice would cost as much as everything else.
+/// A run whose row was written in its state after its first events, which follow in the same commit. Most runs are
+/// created and advanced in one commit, and writing the row twice would cost as much as everything else.
 struct Born<'c> {
     run: &'c RunId,
     place: i64,
@@ -216,7 +217,7 @@ fn one(
         Change::RecordReply { key, reply } => {
             let hash = key_hash(key);
             let was_noted = seen.maybe(hash);
-            // Before the commit, so that no reader misses the key; a key that is noted for a refused commit is harmless.
+            // Before the commit, so that no reader misses the key. Recording a key of a refused commit is harmless.
             seen.note(hash);
             if was_noted && reply_at(connection, hash, key)?.is_some() {
                 return Err(CommitError::KeyTaken.into());
@@ -380,7 +381,7 @@ fn refuse_active(connection: &Connection, tenant: &Tenant, scope_id: Option<&str
 mod tests {
     use super::*;
 
-    /// A partial index with a list in its condition made SQLite open a temporary b-tree for every row.
+    /// A partial index with a list in its condition makes SQLite open a temporary b-tree for every row.
     #[test]
     fn runs_are_written_without_temporary_tables() {
         let mut connection = Connection::open_in_memory().unwrap();

@@ -1,7 +1,7 @@
 //! A cache of runs that have ended.
 //!
-//! A run that has ended does not change, so its row can be cached without checking for changes. Most reads are of a run that ended
-//! just now, by the client that created it.
+//! A run that has ended does not change, so its row can be cached without checking for changes. Most reads are of a run
+//! that just ended, by the client that created it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flow::id::{RunId, Tenant};
 use ports::runs::{Change, Commit, StoredRun};
 
-/// The size of the cache. The oldest rows are dropped first.
+/// The maximum size of the cache, in bytes. The oldest rows are evicted first.
 const MAX_BYTES: usize = 16 << 20;
-/// The size of a row besides its texts and documents.
+/// The size of a row without its strings and documents, in bytes.
 const OVERHEAD: usize = 400;
 
 #[derive(Default)]
@@ -46,12 +46,12 @@ impl EndedRuns {
         Some(tenant.is_none_or(|tenant| *tenant == row.tenant).then(|| row.clone()))
     }
 
-    /// For [`EndedRuns::keep_read`]; called before the query.
+    /// The argument for [`EndedRuns::keep_read`]. Must be called before the query.
     pub(super) fn deletions(&self) -> u64 {
         self.rows().deletions
     }
 
-    /// Caches a run that was read and has ended, unless runs were deleted meanwhile.
+    /// Caches a run that was read and has ended, unless runs were deleted in the meantime.
     pub(super) fn keep_read(&self, row: &StoredRun, deletions: u64) {
         let mut rows = self.rows();
         if rows.deletions == deletions && row.status.is_terminal() && size(row) <= MAX_BYTES {
@@ -66,7 +66,7 @@ impl EndedRuns {
         }
     }
 
-    /// Caches the runs that were created and ended by a commit, and forgets those that it deleted.
+    /// Caches the runs that were created and ended by a commit, and evicts those that it deleted.
     pub(super) fn committed(&self, commit: &Commit) {
         let mut created = None;
         for change in &commit.changes {
@@ -90,7 +90,7 @@ impl EndedRuns {
                     }
                 }
                 Change::DeleteRun { run_id } => self.rows().forget(run_id),
-                // Every change is listed: a new one that changes or removes ended runs must forget them here.
+                // The match is exhaustive: a new change that modifies or removes ended runs must evict them here.
                 Change::PutDefinition { .. }
                 | Change::SetTimer { .. }
                 | Change::ClearTimer { .. }

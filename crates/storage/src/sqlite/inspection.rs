@@ -1,4 +1,4 @@
-//! Looking at a database of runs without changing it, also when it is damaged.
+//! Read-only inspection of a database of runs, even if it is damaged.
 
 use std::path::{Path, PathBuf};
 
@@ -14,43 +14,43 @@ use serde::de::IgnoredAny;
 use super::reads::{audit, keys};
 use super::{OpenError, query, schema};
 
-/// How many problems SQLite is asked for.
+/// The maximum number of problems that SQLite reports.
 const MAX_PROBLEMS: usize = 20;
 
-/// A database that is only looked at.
+/// A database that is opened read-only.
 #[derive(Debug)]
 pub struct Inspection {
     connection: Connection,
 }
 
-/// What is wrong with a database.
+/// The damage of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// What SQLite says of the file itself, at most 20 lines.
+    /// What SQLite reports about the file itself, at most 20 lines.
     pub structure: Vec<String>,
-    /// The runs whose record cannot be read.
+    /// The runs that cannot be read.
     pub runs: Vec<RunId>,
-    /// How many workflow definitions cannot be read.
+    /// The number of workflow definitions that cannot be read.
     pub definitions: usize,
 }
 
 impl Damage {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Inspection {
-    /// Opens a database that is there.
+    /// Opens an existing database.
     ///
     /// # Errors
-    /// When the file cannot be opened, is not a database, or has a newer version.
+    /// The file cannot be opened, is not a database, or has a newer version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let connection = if has_log(path) {
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?
         } else {
-            // Nobody has it open. A connection that may only read would leave files beside it that it cannot remove.
+            // The database is not in use. A normal read-only connection would leave files behind that it cannot remove.
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(immutable(path), flags)?
         };
@@ -59,27 +59,27 @@ impl Inspection {
         Ok(Self { connection })
     }
 
-    /// The version of the tables, and the newest one that is known.
+    /// The version of the schema, and the newest supported version.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn version(&self) -> Result<(i64, i64), OpenError> {
         Ok((schema::version(&self.connection)?, schema::known_version()))
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn run_count(&self) -> Result<u64, OpenError> {
         let count: i64 = self.connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
-    /// Every key that callers have, as it is kept.
+    /// All API keys, as they are stored.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn api_keys(&self) -> Result<Vec<(Digest, Bytes)>, OpenError> {
         Ok(keys::api_keys(&self.connection)?)
     }
@@ -87,16 +87,16 @@ impl Inspection {
     /// The last entry and the last checkpoint of a tenant's audit log.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn audit_ends(&self, tenant: &Tenant) -> Result<(Option<u64>, Option<u64>), OpenError> {
         let checkpoint = audit::checkpoint_before(&self.connection, tenant, u64::MAX)?;
         Ok((audit::audit_end(&self.connection, tenant)?, checkpoint.map(|(at, _)| at)))
     }
 
-    /// Reads everything and says what cannot be read. `step` is called for each run.
+    /// Reads everything and reports what cannot be read. Calls `step` for each run.
     ///
     /// # Errors
-    /// When SQLite cannot go on at all. That is damage too, and the error says where.
+    /// SQLite cannot continue. That is damage too, and the error describes it.
     pub fn damage(&self, mut step: impl FnMut()) -> Result<Damage, OpenError> {
         let structure = self.structure()?;
         let mut damage = Damage { structure, ..Damage::default() };
@@ -133,7 +133,7 @@ impl Inspection {
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
 
-    /// Whether every event of a run can be read, without a gap.
+    /// Whether all events of a run can be read, without a gap.
     fn has_whole_log(&self, place: i64) -> rusqlite::Result<bool> {
         let mut statement = self
             .connection
@@ -164,14 +164,14 @@ fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// Whether the database is in use, or its last user was interrupted.
+/// Whether the database is in use, or was not closed properly.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     PathBuf::from(log).exists()
 }
 
-/// The address of a file that does not change while it is read.
+/// The SQLite URI of a file that does not change while it is read.
 fn immutable(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;

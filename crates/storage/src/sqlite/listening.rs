@@ -1,4 +1,4 @@
-//! Changes of triggers: which workflows listen, which messages started a run, how far streams were read.
+//! Changes of triggers: active listeners, messages that started a run, and read positions of streams.
 
 use ports::runs::{Change, CommitError};
 use rusqlite::{Connection, params};

@@ -1,9 +1,9 @@
-//! What reads can answer without a query. The writer updates it before it acknowledges a commit.
+//! Caches that answer reads without a query. The writer updates them before it acknowledges a commit.
 
 use super::ended::EndedRuns;
 use super::seen::SeenKeys;
 
-/// Caches; the database has everything.
+/// The caches. The database is authoritative.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) ended: EndedRuns,

@@ -6,12 +6,12 @@ use flow::id::{Tenant, WorkflowId};
 use ports::runs::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, ToSql};
 
-/// A blob, copied once.
+/// A blob, copied only once.
 pub(super) fn bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Arc::from(row.get_ref(column)?.as_blob()?))
 }
 
-/// An id, copied once.
+/// An id, copied only once.
 pub(super) fn id<'r, T>(row: &'r Row<'_>, column: usize, new: impl FnOnce(&'r str) -> T) -> Result<T> {
     Ok(new(row.get_ref(column)?.as_str()?))
 }

@@ -1,11 +1,11 @@
-//! The threads that read.
+//! The reader threads.
 //!
-//! SQLite blocks, so no query runs on a thread that serves requests. The threads are ours instead of the runtime's blocking pool:
-//! each keeps one connection with its prepared statements and needs no lock to get it, their number limits the connections,
-//! and the store works without a runtime.
+//! SQLite blocks, so no query runs on a thread that serves requests. The store has its own threads instead of using the
+//! runtime's blocking pool: each keeps one connection with its prepared statements and needs no lock to get it, their
+//! number limits the connections, and the store works without a runtime.
 //!
-//! The thread that became idle last gets the next query. Most of the time one thread does all the work and its caches are warm;
-//! the others work only while it is busy.
+//! The thread that became idle last gets the next query. Usually one thread does all the work with warm caches; the
+//! others work only while it is busy.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use std::thread::{self, Builder, JoinHandle, Thread};
 use disk::sqlite::Readers;
 use rusqlite::Connection;
 
-/// Enough that a few slow scans do not delay short reads.
+/// Enough threads that a few slow scans do not delay short reads.
 const THREADS: usize = 8;
 
 /// A query. It gets an error if its thread cannot open a connection.
@@ -35,7 +35,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Query>,
-    /// The threads that have nothing to do, with their numbers; the last one became idle last.
+    /// The idle threads with their numbers. The last one became idle last.
     idle: Vec<(usize, Thread)>,
     is_closed: bool,
 }
@@ -59,8 +59,8 @@ impl ReaderThreads {
         Ok(started)
     }
 
-    /// Hands a query to an idle thread, or to the next one that becomes idle. The queue has no limit of its own: what queues up is
-    /// limited by the requests that the host admits.
+    /// Hands a query to an idle thread, or to the next one that becomes idle. The queue is unbounded; the number of
+    /// requests that the host admits limits it.
     pub(super) fn submit(&self, query: Query) {
         let mut queue = self.shared.queue();
         queue.waiting.push_back(query);

@@ -1,11 +1,11 @@
-//! The tables, and the steps from one version of them to the next.
+//! The schema and its migrations.
 
 use disk::sqlite;
 use rusqlite::Connection;
 
 use super::OpenError;
 
-/// One step of the schema. Steps are only ever added; `PRAGMA user_version` counts those that were taken.
+/// The migrations. They are append-only; `PRAGMA user_version` counts those that were applied.
 const STEPS: &[&str] = &[
     "
     CREATE TABLE runs (
@@ -165,8 +165,8 @@ const STEPS: &[&str] = &[
     CREATE INDEX activities_by_run ON activities (run_id);
     CREATE INDEX tags_by_run ON tags (run);
     ",
-    // Keys are random, so with one table for all of them every key dirtied a page of its own once there were many. Those of a
-    // stretch are together, and the newest stretch is small however many there are.
+    // Keys are random, so in one large table nearly every insert dirtied a different page. Keys are now grouped by ranges
+    // of replies, and the newest group stays small however many keys there are.
     "
     CREATE TABLE answer_keys (
         stretch INTEGER NOT NULL,
@@ -198,8 +198,8 @@ const STEPS: &[&str] = &[
         PRIMARY KEY (tenant, workflow_id, consumer)
     ) STRICT, WITHOUT ROWID;
     ",
-    // A table in place of a partial index. To decide whether a row belongs into an index with `status IN (…)`, SQLite fills a temporary
-    // b-tree with the list, once for each row that is inserted and twice for each that is updated.
+    // A table instead of a partial index. To decide whether a row belongs to an index with `status IN (…)`, SQLite fills
+    // a temporary b-tree with the list: once for each inserted row, and twice for each updated row.
     "
     CREATE TABLE waiting_runs (
         tenant TEXT NOT NULL,
@@ -219,17 +219,17 @@ const STEPS: &[&str] = &[
     ",
 ];
 
-/// How many steps the newest version has.
+/// The number of migrations that this program knows.
 pub(super) fn known_version() -> i64 {
     i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
 }
 
-/// How many steps were taken.
+/// The number of applied migrations.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// How many steps were taken, where this program knows them all.
+/// The number of applied migrations, if this program knows all of them.
 pub(super) fn check_version(connection: &Connection) -> Result<usize, OpenError> {
     Ok(sqlite::check_version(connection, STEPS.len())?)
 }
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// As a program of the third version left it, with an answer at each place.
+    /// A database of the third schema version, with a reply at each position.
     fn third_version(places: &[i64]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         for step in &STEPS[..3] {

@@ -1,8 +1,8 @@
 //! Which idempotency keys may have been used: a Bloom filter with one hash function.
 //!
-//! Nearly every key is new, and finding nothing in the database costs as much as finding something. If the bit of a key is not
-//! set, the key was never used; if it is set, the database is queried. The writer sets the bit of each key before it commits it.
-//! Once another process has written to the file, the database is always queried.
+//! Nearly every key is new, and a query without a result costs as much as one with a result. If the bit of a key is not
+//! set, the key was never used; if it is set, the database is queried. The writer sets the bit of each key before it
+//! commits it. Once another process has written to the file, the database is always queried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -15,12 +15,11 @@ use super::memory::Memory;
 /// The number of bits, as a power of two: 8 MiB. Ten million keys set one bit in seven.
 const BITS: u32 = 26;
 
-/// The filter.
 pub(super) struct SeenKeys {
     words: Box<[AtomicU64]>,
     /// Whether the keys of the file are loaded. Until then, any key may have been used.
     complete: AtomicBool,
-    /// SQLite's `data_version`, which changes when another connection writes. Zero before it was read.
+    /// SQLite's `data_version`, which changes when another connection writes. Zero before the first read.
     version: AtomicI64,
     /// Whether another process wrote to the file. Its keys are not in the filter.
     foreign: AtomicBool,
@@ -65,7 +64,7 @@ impl SeenKeys {
         Ok(())
     }
 
-    /// Adds every key of the file, until `stop`. The writer adds the keys that are committed meanwhile.
+    /// Adds every key of the file, until `stop`. The writer adds the keys that are committed in the meantime.
     fn load(&self, connection: &Connection, stop: &AtomicBool) -> rusqlite::Result<()> {
         let mut statement = connection.prepare("SELECT hash FROM answer_keys")?;
         let mut rows = statement.query([])?;
@@ -80,7 +79,7 @@ impl SeenKeys {
     }
 }
 
-/// The thread that loads the keys of the file; there may be millions. Dropping it stops the thread.
+/// The thread that loads the keys of the file, which may be millions. Dropping it stops the thread.
 pub(super) struct Loading {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -91,7 +90,7 @@ impl Loading {
         let stop = Arc::new(AtomicBool::new(false));
         let (memory, told) = (Arc::clone(memory), Arc::clone(&stop));
         let load = move || {
-            // Without them every key is queried, which is slower and just as correct.
+            // Without the keys, every lookup queries the database, which is slower but correct.
             if let Err(error) = memory.seen.load(&connection, &told) {
                 tracing::warn!(%error, "the recorded idempotency keys could not be loaded into memory");
             }

@@ -1,12 +1,12 @@
 //! Checkpoints of the write-ahead log, concurrent with the writer.
 //!
 //! ```text
-//!   writer   commit, commit, commit … the log is long ──► commit, commit … ──► copies the rest ─► commit: the log begins anew
+//!   writer   commit, commit, commit … the log is long ──► commit, commit … ──► copies the rest ─► commit: the log restarts
 //!   copier                                           └──► copies most of it ──┘
 //! ```
 //!
-//! By default SQLite copies the log in the commit that makes it too long, and that commit takes longer. The log restarts only when all
-//! of it is in the file, which a concurrent copier never reaches; so the writer copies the last part.
+//! By default, SQLite copies the log in the commit that makes it too long, which delays that commit. The log restarts
+//! only when all of it is in the file. A concurrent copier never gets that far, so the writer copies the last part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use std::thread::{Builder, JoinHandle};
 use disk::sqlite::{LogFrames, copy_log};
 use rusqlite::Connection;
 
-/// The number of frames from which the log is copied: 16 MiB. Long enough that a page that changed often is copied once, short enough for
-/// a fast recovery.
+/// The number of frames from which the log is copied: 16 MiB. Long enough that a page that changes often is copied once,
+/// short enough for a fast recovery.
 pub(super) const LONG: u32 = 4096;
 
 /// The writer's view of the log.
@@ -50,7 +50,7 @@ impl WriteAheadLog {
             if self.copied.swap(false, Ordering::Acquire) {
                 self.is_copying = false;
                 let is_whole = copy_log(writer);
-                // An old reader prevents the restart. The next attempt comes when there is as much more to copy.
+                // An old reader prevents the restart. Retry once there is as much more to copy.
                 let held = if is_whole { 0 } else { self.frames.get() };
                 self.next = held.saturating_add(self.long);
             }
@@ -66,7 +66,7 @@ impl Drop for WriteAheadLog {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(copier) = self.copier.take() {
-            // What was not copied is safe in the log.
+            // Frames that were not copied are safe in the log.
             let _ = copier.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How the writer thread applies commits of runs.
+//! The writer thread, which applies commits of runs.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::wal::WriteAheadLog;
 
 pub(super) type Writer = sqlite::Writer<Batches>;
 
-/// Commits do not wait for others to share a transaction with: under load the next batch queues up while one is synced.
+/// Commits are not delayed to share a transaction: under load, the next batch queues up while the current one is synced.
 pub(super) struct Batches {
     log: WriteAheadLog,
     memory: Arc<Memory>,
-    /// Read again in every transaction, because another process may have written in between.
+    /// Read again in every transaction, because another process may have written in the meantime.
     chains: Chains,
 }
 
@@ -60,7 +60,7 @@ impl Work for Batches {
 
     fn commit_failure(&self, error: rusqlite::Error) -> CommitError {
         match error.sqlite_error_code() {
-            // The frames of the transaction may be in the log although it could not be synced: SQLite forgets them as long as
+            // The frames of the transaction may be in the log although it could not be synced. SQLite ignores them while
             // this process lives, but a crash before the next commit may bring them back.
             Some(ErrorCode::SystemIoFailure) => CommitError::OutcomeUnknown(Cause::new(error)),
             _ => self.failure(error),
@@ -75,7 +75,7 @@ impl Work for Batches {
         if outcome.is_ok() {
             self.memory.ended.committed(&commit);
         }
-        // The caller may be gone. A failure is logged here, because nobody else reports it.
+        // The caller may be gone. Log a failure here, because no other component reports it.
         if let Err(Err(error)) = responder.send(outcome) {
             tracing::warn!(%error, cause = error.source().map(field::display), "a commit failed after its caller had gone");
         }
@@ -88,9 +88,8 @@ impl Work for Batches {
 
 /// Why a commit was not applied.
 pub(super) enum Refused {
-    /// A rule of the store.
+    /// The commit violates a rule of the store.
     Commit(CommitError),
-    /// SQLite failed.
     Sqlite(rusqlite::Error),
 }
 

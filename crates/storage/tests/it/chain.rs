@@ -1,4 +1,4 @@
-//! The chain: what it detects, what it leaves to others, and that it takes nothing honest for tampering.
+//! The chain: what it detects, what it does not detect, and that valid histories never count as tampering.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ fn break_of(disk: &FaultyDisk, walk: &Walk) -> Option<ChainBreak> {
     }
 }
 
-/// Changes what the `number`th advance noted, and computes the digest in the manifest again, as a person would who knows the
-/// format and not the key.
+/// Changes the notes of the `number`th advance, and recomputes the digest in the manifest, like an attacker who knows the format but
+/// not the key.
 fn forge(disk: &FaultyDisk, walk: &Walk, number: usize) {
     let (before, after) = (format!("notes {number}"), format!("forged{number}"));
     let segments: Vec<_> =
@@ -69,7 +69,7 @@ fn remove_last_line(disk: &FaultyDisk, walk: &Walk) {
     disk.overwrite(&chain, lines.as_bytes()[..end].to_vec());
 }
 
-/// The finding about the layer below the judge: a note edited together with its digest passed `session verify`.
+/// Regression test: a note edited together with its digest passed `session verify`.
 #[test]
 fn an_edited_note_with_a_new_digest_is_detected_wherever_it_is() {
     for number in 0..4 {
@@ -129,14 +129,14 @@ fn what_is_done_to_the_files_without_the_key_is_detected() {
         tamper(&disk, &walk);
         assert_eq!(break_of(&disk, &walk), Some(expected), "{name}");
         if matches!(expected, ChainBreak::Mismatch | ChainBreak::Incomplete) {
-            // Going on does not vouch for what was changed.
+            // Further appends do not make a changed note valid.
             walk.advance("after").append(&open(&disk), None).unwrap();
             assert_eq!(break_of(&disk, &walk), Some(expected), "{name}, after another append");
         }
     }
 }
 
-/// Undone exactly as a crash would undo it, the last append is missing without a trace in the files. Its token is the trace.
+/// Removing the last append exactly as a crash would leaves no trace in the files. Only its token reveals it.
 #[test]
 fn a_session_that_is_rolled_back_with_its_chain_is_left_to_its_tokens() {
     let disk = FaultyDisk::default();
@@ -158,7 +158,7 @@ fn a_flipped_byte_of_a_chain_is_reported() {
             flipped[position] = other;
             let changed = flipped != whole;
             disk.overwrite(&chain, flipped);
-            // The last line end is not synced, and may be a NUL after a power cut.
+            // The last line end is not synced, and may be a NUL after a power failure.
             let harmless = !changed || (position + 1 == whole.len() && other == 0);
             assert_eq!(break_of(&disk, &walk).is_none(), harmless, "byte {position} to {other}");
         }
@@ -200,7 +200,7 @@ fn a_rotation_of_the_token_keys_leaves_the_chains_alone_and_only_the_owner_reads
         let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", file.display());
     }
-    // Neither the chain nor anything else that a session shows has the key in it.
+    // Neither the chain nor any other visible data of a session contains the key.
     let secret = String::from_utf8(before).unwrap();
     let secret = secret.split('"').find(|part| part.len() == 43).unwrap();
     assert!(!std::fs::read_to_string(dir.path().join(path(&walk, "chain.jsonl"))).unwrap().contains(secret));
@@ -235,7 +235,7 @@ fn processes_that_begin_at_once_get_one_key_and_a_reader_beside_a_writer_sees_no
     });
 }
 
-/// For copies that are made while a session is written to: the manifest is copied first.
+/// For copies of a session that is being written: the manifest is copied first.
 #[test]
 fn a_chain_is_cut_to_what_a_copied_manifest_has() {
     let disk = FaultyDisk::default();

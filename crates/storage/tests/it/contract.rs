@@ -1,4 +1,4 @@
-//! What every store of sessions has to keep, as functions that take a store.
+//! The contract of session stores, as functions that take a store.
 //!
 //! Another adapter implements [`Store`] and calls the same functions.
 
@@ -9,7 +9,7 @@ use storage::files::SessionFiles;
 
 use crate::support::{Step, Walk, open};
 
-/// A store of sessions, as the contract sees it.
+/// A session store, as the contract uses it.
 trait Store {
     fn create(&self, step: &Step) -> Result<(), StoreError>;
     fn append(&self, step: &Step) -> Result<(), StoreError>;

@@ -1,4 +1,4 @@
-//! Every byte of every file, flipped: reported, or provably without effect. Never used.
+//! Flips every byte of every file: each flip is detected, or provably has no effect.
 
 use canon::digest::Digest;
 use guide::bundle::Salvaged;
@@ -13,7 +13,7 @@ use storage::files::{DamageReason, SessionHealth};
 
 use crate::support::{Walk, open, session};
 
-/// Two ways to flip a byte: one bit, and all the way to NUL, which also marks room never written.
+/// Two ways to flip a byte: one bit, and to NUL, which also marks space that was never written.
 fn flips(byte: u8) -> impl Iterator<Item = u8> {
     [byte ^ 0x01, byte ^ 0x80, 0, b'\n'].into_iter().filter(move |other| *other != byte)
 }
@@ -43,13 +43,13 @@ fn a_flipped_byte_of_a_log_is_reported_with_a_closed_reason() {
     let prefix = format!("sessions/{}/", walk.session);
     let flipped = flip_everywhere(&disk, &prefix, |disk, name| {
         if name.contains("chain.jsonl") {
-            // It says whether the log is authentic, and no reader of the log needs it: see chain.rs.
+            // The chain says whether the log is authentic, and readers of the log do not need it: see chain.rs.
             return;
         }
         let found = open(disk).load_validated_prefix(&walk.session);
         match found {
             Ok(prefix) => match prefix.health {
-                // Only where the bytes still say the same: the last line end carries nothing.
+                // Only if the content is the same: the last line end carries no data.
                 SessionHealth::Healthy => {
                     assert_eq!(prefix.loaded.events, walk.events, "{name}");
                     assert!(name.ends_with(": 10 -> 0"), "{name}");
@@ -85,7 +85,7 @@ fn a_flipped_byte_of_an_object_is_reported_or_changes_nothing() {
         let flipped = flip_everywhere(&disk, prefix, |disk, name| {
             let verified = open(disk).verify(&walk.session).unwrap();
             if verified.problems.is_empty() {
-                // The generation only guides how later snapshots are stored; a line end says nothing.
+                // The generation only affects how later snapshots are stored; a line end carries no data.
                 assert_eq!(prefix, "snapshots/", "{name}");
                 assert_eq!(*open(disk).snapshot(reference).unwrap(), tip, "{name}");
             } else {
@@ -220,7 +220,7 @@ fn an_advance_that_is_attested_without_its_node_or_its_edge_is_damage() {
         for (event, index) in events.iter_mut().zip(sound..) {
             event.event_index = EventIndex(index);
         }
-        // What no program writes, attested as a program would.
+        // A segment that no program writes, with a valid digest.
         let segment: Vec<u8> =
             events.iter().flat_map(|event| [event.encode(), b"\n".to_vec()].concat()).collect();
         let (first, last) = (EventIndex(sound), EventIndex(sound + events.len() as u64 - 1));
@@ -277,7 +277,7 @@ fn what_an_append_left_that_was_cut_off_is_ignored_and_anything_else_is_damage()
             bytes.extend(std::iter::repeat_n(0, nuls));
             disk.overwrite(&path, bytes.clone());
             let loaded = open(&disk).load(&walk.session).unwrap();
-            // The last line end carries nothing: without it the group is whole.
+            // The last line end carries no data: without it the group is complete.
             let expected = if end + 1 >= whole.len() { walk.events.len() } else { known };
             assert_eq!(loaded.events.len(), expected, "cut at {end}, {nuls} NULs");
             let mut torn = disk.copy(storage::disk::Fault::None);

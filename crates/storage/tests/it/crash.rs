@@ -1,4 +1,4 @@
-//! A crash before every write, with everything a disk may make of it.
+//! Simulates a crash before every write, with every possible state of the disk afterwards.
 
 use guide::record::EventIndex;
 use storage::StoreError;
@@ -7,7 +7,7 @@ use storage::files::{ChainState, Retention, SessionFiles};
 
 use crate::support::{Step, Walk, events, open, session};
 
-/// A session that was written before there were chains begins one, and no crash in between reads as tampering.
+/// A session from before chains were introduced begins one, and no crash in between looks like tampering.
 #[test]
 fn a_chain_that_begins_late_is_whole_or_absent_at_every_crash_point() {
     let disk = FaultyDisk::default();
@@ -40,7 +40,7 @@ fn a_chain_that_begins_late_is_whole_or_absent_at_every_crash_point() {
     );
 }
 
-/// Crashes `operation` before each of its writes, and shows what survives in each way.
+/// Crashes `operation` before each of its writes, and checks each possible state of the disk.
 fn crash_everywhere(
     before: &FaultyDisk,
     operation: impl Fn(&SessionFiles) -> Result<(), StoreError>,
@@ -64,7 +64,7 @@ fn crash_everywhere(
     }
 }
 
-/// Whatever survived, the session is as before or as after, and the next append mends it.
+/// In every case, the session is as before or as after the append, and the next append repairs it.
 fn is_whole(before: &FaultyDisk, walk: &Walk, step: &Step, next: &Step) {
     let old = walk.events.len() - step.plan.events().len() - next.plan.events().len();
     let new = walk.events.len() - next.plan.events().len();
@@ -86,7 +86,7 @@ fn is_whole(before: &FaultyDisk, walk: &Walk, step: &Step, next: &Step) {
             let verified = open(disk).verify(&walk.session).unwrap();
             assert!(verified.is_sound(), "{name}: {verified:?}");
             assert!(verified.chain.covers_everything(), "{name}: {verified:?}");
-            // And that was durable, whatever the crash had left unsynced.
+            // The append is durable, regardless of what the crash left unsynced.
             let again = events(&disk.surviving(Survival::OnlySynced), &walk.session);
             assert_eq!(again.as_ref(), Some(&walk.events), "{name}, after a second crash");
         },
@@ -190,7 +190,7 @@ fn a_collection_never_takes_what_is_needed_at_any_crash_point() {
             let files = open(disk);
             assert!(files.verify(&young.session).unwrap().is_sound(), "{name}");
             match files.verify(&old.session) {
-                // Its snapshots are shared with the young session here, or still there.
+                // Its snapshots are shared with the younger session, or not deleted yet.
                 Ok(verified) => assert!(!done && verified.is_sound(), "{name}: {verified:?}"),
                 Err(error) => assert!(matches!(error, StoreError::Unknown { .. }), "{name}: {error}"),
             }
@@ -212,7 +212,7 @@ fn a_full_disk_loses_nothing_and_says_so() {
     step.append(&open(&counting), None).unwrap();
     for point in 0..counting.writes() {
         let full = disk.copy(Fault::FullFrom(point));
-        // Syncs, renames and removals need no room, so some points are past the last write that does.
+        // Syncs, renames and removals need no space, so some points are after the last write that does.
         if let Err(error) = step.append(&open(&full), None) {
             assert_eq!(error.envelope().code(), "STORE_FULL", "full from write {point}: {error}");
         }
@@ -239,7 +239,7 @@ fn an_error_of_the_disk_leaves_a_session_that_can_go_on() {
         let files = open(&failing);
         let mut writer = match files.lock(&walk.session, None) {
             Ok(writer) => writer,
-            // Reading makes durable what others wrote, and that can fail too.
+            // Reading makes the writes of others durable, and that can fail too.
             Err(error) => {
                 assert_eq!(error.envelope().code(), "STORE_IO", "error at {point}");
                 files.lock(&walk.session, None).unwrap();
@@ -248,7 +248,7 @@ fn an_error_of_the_disk_leaves_a_session_that_can_go_on() {
         };
         let error = writer.append(&step.plan, &step.attachments()).unwrap_err();
         assert_eq!(error.envelope().code(), "STORE_IO", "error at {point}");
-        // What reached the disk is not known, so the same writer refuses to guess.
+        // It is unknown what reached the disk, so the same writer refuses to continue.
         let again = writer.append(&step.plan, &step.attachments()).unwrap_err();
         assert_eq!(again.envelope().code(), "SESSION_MOVED", "error at {point}");
         drop(writer);

@@ -1,9 +1,9 @@
-//! Disks in memory behave as the real one does.
+//! In-memory disks behave like the real one.
 
 use proptest::prelude::*;
 use storage::disk::{Disk, DiskPath, FaultyDisk, FileKind, MemoryDisk, RealDisk, Sharing};
 
-/// Few and short, so that operations meet each other.
+/// Few and short, so that operations conflict.
 const PATHS: [&str; 7] = ["a", "b", "a/x", "a/y", "b/x", "a/x/deep", "a/x/deep/er"];
 
 #[derive(Clone, Debug)]

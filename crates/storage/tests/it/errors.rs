@@ -1,4 +1,4 @@
-//! Every code is produced, says what to do, and has a page.
+//! Every error code is produced, says what to do, and has a page.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Collections: what goes, what stays, and what stops them.
+//! Garbage collection: what it deletes, what it keeps, and what stops it.
 
 use storage::disk::FaultyDisk;
 use storage::files::{GcOutcome, GcReport, Retention};
@@ -35,7 +35,7 @@ fn old_sessions_go_with_everything_that_only_they_needed() {
 fn young_and_marked_sessions_stay_with_the_bases_of_their_snapshots() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    // All three walk the same steps, so they share snapshots.
+    // All three have the same steps, so they share snapshots.
     let kept = session(&disk, "kept", 5);
     let old = session(&disk, "old", 9);
     let mut young = Walk::new("young");
@@ -56,7 +56,7 @@ fn young_and_marked_sessions_stay_with_the_bases_of_their_snapshots() {
     assert_eq!(files.gc(LATER).unwrap().deleted_sessions, [kept.session]);
 }
 
-/// Finding R10: a session is as old as its last event, or its import. A copy of the files makes nothing young.
+/// Finding R10: the age of a session is that of its last event or its import. Copying the files does not change it.
 #[test]
 fn events_and_imports_say_how_old_a_session_is_and_files_do_not() {
     let disk = FaultyDisk::default();

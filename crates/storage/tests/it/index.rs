@@ -1,4 +1,4 @@
-//! The index: deleted, damaged or behind, it gives the same answers.
+//! The index gives the same results if it is deleted, damaged or outdated.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn key(text: &str) -> PositionKey {
     *canon::digest::Digest::of_bytes(text.as_bytes()).as_bytes().first_chunk().unwrap()
 }
 
-/// A stand-in for the engine's projection: words of the notes, and one position for each node.
+/// A stand-in for the engine's projection: the words of the notes, and one position for each node.
 fn project(loaded: &Loaded) -> Option<Projection> {
     let mut projection = Projection::default();
     let mut notes = Vec::new();
@@ -56,7 +56,7 @@ fn project(loaded: &Loaded) -> Option<Projection> {
     Some(projection)
 }
 
-/// Appends, and tells the index as the engine would.
+/// Appends, and updates the index as the engine would.
 fn record(files: &SessionFiles, index: &Index, step: &Step, before: Option<&Cursor>) -> Cursor {
     let cursor = match before {
         None => step.create(files).unwrap().cursor,
@@ -136,12 +136,12 @@ fn what_another_process_adds_is_found() {
     assert_eq!(inputs.len(), 4);
     assert_eq!(positions[0].as_ref().unwrap().0, walk.session);
     assert_eq!(positions[1], None);
-    // Appended by somebody who did not tell the index.
+    // Appended without updating the index.
     let mut silent = Walk::new("silent");
     silent.start().create(&files).unwrap();
     let root = silent.events[2].scope.node_id().unwrap();
     assert!(other.position(&key(root.as_str()), &project).unwrap().is_some());
-    // Deleted.
+    // Garbage collection deletes all sessions.
     let report = files.gc(Retention { now_ms: 1_000_000_000, ttl_ms: 1, dry_run: false }).unwrap();
     index.forget(&report.deleted_sessions).unwrap();
     assert_eq!(answers(&other, &keys), (BTreeMap::new(), vec![None; keys.len()]));

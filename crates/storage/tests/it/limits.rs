@@ -9,7 +9,7 @@ use storage::files::SessionFiles;
 
 use crate::support::{Walk, open};
 
-/// Files, and the bytes in them.
+/// The number of files, and their size in bytes.
 fn measure(path: &Path) -> (usize, u64) {
     let mut open = vec![path.to_owned()];
     let (mut files, mut bytes) = (0, 0);
@@ -39,7 +39,7 @@ fn an_advance_writes_two_files_and_less_than_four_kilobytes_however_long_the_run
         cursor = step.append(&files, Some(&cursor)).unwrap().cursor;
         if let Some((files, bytes)) = before {
             let (files_after, bytes_after) = measure(dir.path());
-            // The lock is made by the first append after the start.
+            // The first append after the start creates the lock.
             measured.insert(number, (files_after - files, bytes_after - bytes));
         }
     }
@@ -63,7 +63,7 @@ fn an_advance_makes_thirteen_writes_of_which_six_are_syncs() {
     let cursor = walk.start().create(&files).unwrap().cursor;
     let before = disk.writes();
     walk.advance("x").append(&files, Some(&cursor)).unwrap();
-    // Snapshot and segment: create, sync, rename, sync of the directory. Chain: append, sync. Manifest: append, sync. The line
-    // end of the chain is not synced. The syncs of the first three overlap.
+    // Snapshot and segment: create, sync, rename, sync of the directory. Chain: append, sync. Manifest: append, sync. The line end
+    // of the chain is not synced. The syncs of the first three overlap.
     assert_eq!(disk.writes() - before, 4 + 4 + 2 + 2 + 1);
 }

@@ -1,4 +1,4 @@
-//! Many writers, one session; and who may read the files.
+//! Concurrent writers of one session; and file permissions.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn of_many_writers_one_wins_each_round_and_the_others_are_told_to_wait() {
     let outcomes: Vec<&str> = thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
             .map(|_| {
-                // A store of its own: nothing is shared but the directory, as between processes.
+                // A separate store: only the directory is shared, as between processes.
                 let (files, steps) = (files(dir.path()), &steps);
                 scope.spawn(move || {
                     let mut codes = Vec::new();

@@ -1,5 +1,5 @@
-//! The store as its users meet it, and as the disk treats it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests of the session and run stores.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod chain;
 mod contract;

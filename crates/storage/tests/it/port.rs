@@ -1,4 +1,4 @@
-//! The files keep the contract of the port, on every disk, with and without a runtime.
+//! The file store meets the contract of the port, on every disk, with and without a runtime.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn a_failed_append_is_not_recorded_unless_the_error_says_that_it_may_be() {
         let before = walk.events.clone();
         let writer = wait(store.lock(walk.session.clone(), None)).unwrap();
         if let Some(step) = fault {
-            // Counted from here.
+            // Steps are counted from here.
             disk.set_fault(Fault::ErrorAt(step));
         }
         let first = disk.writes();

@@ -1,4 +1,4 @@
-//! SQLite as a store of runs: the contract of the port, and the rules that only SQLite has.
+//! SQLite as a run store: the contract of the port, and the rules that are specific to SQLite.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn database() -> (TempDir, SqliteRuns) {
     (folder, store)
 }
 
-/// A store in a directory of its own, which is removed with it.
+/// A store in its own directory, which is deleted with it.
 #[derive(Debug)]
 struct Temporary {
     store: SqliteRuns,

@@ -1,4 +1,4 @@
-//! Snapshots: stored as differences, read back as what they are.
+//! Snapshots are stored as differences and read back unchanged.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::support::{Walk, open, session};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every snapshot of a run reads back as itself, by a process that has nothing in its cache.
+    /// Every snapshot of a run reads back unchanged, in a process with an empty cache.
     #[test]
     fn every_snapshot_of_a_run_reads_back_as_itself(advances in 1..90_usize, checkpoints in any::<u64>()) {
         let disk = FaultyDisk::default();
@@ -100,7 +100,7 @@ fn a_snapshot_of_a_later_version_is_told_as_such_and_left_alone() {
                 (&7.into(), &1.into()),
                 "{name}"
             );
-            // Who would store the same state does not write over it.
+            // Storing the same state again does not overwrite it.
             let before = disk.files();
             let error = walk.checkpoint().append(&open(&disk), Some(&cursor)).unwrap_err();
             assert_eq!(error.code().as_str(), code, "{name}");
@@ -119,12 +119,12 @@ fn what_is_missing_or_damaged_is_said_and_not_used() {
     let tip = walk.snapshot().snapshot_ref();
     let path = format!("snapshots/{}.json", tip.0.to_hex());
     let text = String::from_utf8(files[&path].clone()).unwrap();
-    // A circle of bases is not walked.
+    // A cycle of bases is detected.
     let circle =
         text.replace(text.split("\"base\":\"").nth(1).unwrap().split('"').next().unwrap(), &tip.to_string());
     disk.overwrite(&path, circle.into_bytes());
     assert_eq!(open(&disk).snapshot(tip).unwrap_err().envelope().code(), "STORE_OBJECT_DAMAGED");
-    // A damaged snapshot that is put again is written again.
+    // Storing a damaged snapshot again rewrites it.
     disk.overwrite(&path, b"{".to_vec());
     let mut again = Walk::new("missing");
     again.start();

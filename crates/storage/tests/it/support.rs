@@ -1,4 +1,4 @@
-//! A session that grows, made of the events that the engine would record.
+//! A session that grows, with the events that the engine would record.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use storage::StoreError;
 use storage::disk::{Disk, FaultyDisk};
 use storage::files::{Appended, Attachments, Cursor, NewObject, NewSnapshot, SessionFiles};
 
-/// One append that is ready to be made.
+/// One prepared append.
 pub(crate) struct Step {
     pub(crate) plan: AppendPlan,
     snapshot: NamedSnapshot,
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// A session under way.
+/// A session and its progress.
 pub(crate) struct Walk {
     pub(crate) session: SessionId,
     log: SessionState,
@@ -135,7 +135,7 @@ impl Walk {
         )
     }
 
-    /// The state after the steps that are done.
+    /// The state after the completed steps.
     pub(crate) fn snapshot(&self) -> ExecutionSnapshot {
         let step_id = StepName::parse(&format!("step-{}", self.done.len())).unwrap();
         ExecutionSnapshot::new(EngineState::Running(Running {
@@ -242,7 +242,7 @@ impl Walk {
         self.step(events, snapshot)
     }
 
-    /// An advance that also leaves a large artifact.
+    /// An advance that also stores a large artifact.
     pub(crate) fn advance_with_artifact(&mut self, content: &[u8]) -> Step {
         let node = self.node.clone();
         let mut step = self.advance("with an artifact");
@@ -263,7 +263,7 @@ impl Walk {
                 }),
             },
         );
-        // Planned together: what the advance recorded is planned again with one more event.
+        // Planned together: the events of the advance are planned again with one more event.
         let mut events = step.plan.events().to_vec();
         self.events.truncate(self.events.len() - events.len());
         self.log = SessionState::fold(self.session.clone(), &self.events).unwrap();
@@ -289,7 +289,7 @@ pub(crate) fn session(disk: &FaultyDisk, name: &str, advances: usize) -> Walk {
     walk
 }
 
-/// The events of a session as a fresh process reads them; nothing if there is no such session.
+/// The events of a session as a new process reads them; `None` if the session does not exist.
 pub(crate) fn events(disk: &FaultyDisk, session: &SessionId) -> Option<Vec<Event>> {
     match open(disk).load(session) {
         Ok(loaded) => Some(loaded.events),

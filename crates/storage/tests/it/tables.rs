@@ -1,4 +1,4 @@
-//! The page about the database names every table and every column.
+//! The page about the database documents every table and every column.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Whether a commit is in the object store of a repository, from its files: loose objects, and packs through their
-//! indexes (version 2, the only one that `git` has written since 2007). Objects that are borrowed from another
-//! repository are not looked for: their path could lead anywhere.
+//! Checks whether a commit is in the object store of a repository, by reading loose objects and packs with their indexes
+//! (version 2, the only one that `git` has written since 2007). Alternate object stores are not searched, because their
+//! path could lead anywhere.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -11,15 +11,15 @@ use flate2::read::ZlibDecoder;
 
 use super::super::read::open_regular;
 
-/// How many packs, and how many objects with one beginning, are looked at.
+/// The maximum number of packs, and of objects with the same prefix, that are examined.
 const MAX_ENTRIES: usize = 4096;
-/// How many deltas are followed to the object that they begin with. `git` makes chains of at most 50, or 250 on demand.
+/// The maximum length of a delta chain. `git` creates chains of at most 50, or 250 on demand.
 const MAX_DELTAS: usize = 4096;
-/// The magic number and the version of an index, then 256 counts.
+/// The size of the magic number and the version of an index. 256 counts follow.
 const HEADER: u64 = 8;
 const FANOUT: u64 = 256 * 4;
 
-/// Whether an id, or the beginning of one in lower-case hexadecimal digits, is that of a commit below `objects`.
+/// Whether `objects` has a commit with this id or id prefix. `id` consists of lower-case hexadecimal digits.
 pub(super) fn has_commit(objects: &Path, id: &str, id_bytes: usize) -> bool {
     let digits = 7..=2 * id_bytes;
     if !digits.contains(&id.len()) || !id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -52,7 +52,7 @@ fn is_packed(packs: &Path, id: &str, id_bytes: usize) -> bool {
     })
 }
 
-/// A pack and its index. Whatever is wrong with either means that nothing is in it.
+/// A pack and its index. A damaged pack or index is treated as empty.
 struct Pack {
     index: File,
     pack: File,
@@ -73,7 +73,7 @@ impl Pack {
         if low > high || high > count {
             return None;
         }
-        // The first whose name is not before the prefix.
+        // Find the first id that is not less than the prefix.
         while low < high {
             let middle = low + (high - low) / 2;
             if *self.name(middle)? < *prefix { low = middle + 1 } else { high = middle }
@@ -86,7 +86,7 @@ impl Pack {
         }))
     }
 
-    /// A big-endian number of four bytes of the index.
+    /// Reads a big-endian 32-bit number of the index.
     fn number(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 4];
         self.index.read_exact_at(&mut bytes, at).ok()?;
@@ -100,7 +100,7 @@ impl Pack {
         Some(canon::encoding::hex(bytes))
     }
 
-    /// Where in the pack an object is. Offsets beyond 2 GiB are in a table of their own.
+    /// The offset of an object in the pack. Offsets beyond 2 GiB are in a separate table.
     fn offset(&self, at: u64, count: u64) -> Option<u64> {
         let offsets = HEADER + FANOUT + count * (self.id_bytes as u64 + 4);
         let offset = self.number(offsets + at * 4)?;
@@ -110,7 +110,7 @@ impl Pack {
         Some(u64::from_be_bytes(bytes))
     }
 
-    /// Whether the object there is a commit, or a delta that begins with one.
+    /// Whether the object at an offset is a commit, or a delta whose base is one.
     fn is_commit(&self, mut offset: u64, count: u64) -> Option<bool> {
         for _ in 0..MAX_DELTAS {
             let mut bytes = [0; 64];
@@ -128,7 +128,7 @@ impl Pack {
         None
     }
 
-    /// Where an object is whose id is known.
+    /// The offset of the object with an id.
     fn find(&self, id: &[u8], count: u64) -> Option<u64> {
         let wanted = canon::encoding::hex(id);
         let (mut low, mut high) = (0, count);
@@ -140,7 +140,7 @@ impl Pack {
     }
 }
 
-/// How far before a delta its base is: seven bits a byte, each further byte counting one more.
+/// Decodes the distance from a delta to its base: seven bits per byte, with an offset of one for each further byte.
 fn distance(bytes: &[u8]) -> Option<u64> {
     let mut bytes = bytes.iter();
     let first = bytes.next()?;

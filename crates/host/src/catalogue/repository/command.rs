@@ -1,4 +1,4 @@
-//! The few things that `git` is asked, each within a time and a size.
+//! The `git` commands that are executed, each with a timeout and an output limit.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
@@ -8,13 +8,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long fetching one repository may take, everything included.
+/// The timeout for fetching one repository, including all commands.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long is waited for the last words of a command that has ended.
+/// How long to wait for the remaining output after a command has exited.
 const AFTER_THE_END: Duration = Duration::from_secs(2);
-/// How much of what `git` complains about is kept.
+/// The maximum size of error output that is kept, in bytes.
 const MAX_COMPLAINT: u64 = 4096;
-/// How long a listing may be.
+/// The maximum size of a file listing, in bytes.
 const MAX_LISTING: u64 = 4 << 20;
 
 /// A file of a repository.
@@ -23,11 +23,11 @@ pub(super) struct Blob {
     pub(super) name: String,
     pub(super) id: String,
     pub(super) length: u64,
-    /// Neither a link nor a submodule nor a folder.
+    /// Whether it is a regular file, as opposed to a link, a submodule or a folder.
     pub(super) regular: bool,
 }
 
-/// `git`, until a moment.
+/// Runs `git` until a deadline.
 pub(super) struct Git {
     deadline: Instant,
 }
@@ -37,10 +37,10 @@ impl Git {
         Self { deadline }
     }
 
-    /// The newest commit of a branch, without a work tree and without a history.
+    /// Clones the newest commit of a branch, shallow and bare.
     pub(super) fn clone_bare(&self, url: &str, branch: Option<&str>, target: &Path) -> Result<(), String> {
         let mut command = command();
-        // The program's own folder: a process may have been started in one that somebody else prepared.
+        // Run in the program's own folder, because the current folder may be controlled by another user.
         let work = target.parent().unwrap_or(target);
         command.current_dir(work).env("GIT_CEILING_DIRECTORIES", work.parent().unwrap_or(work));
         command.args([
@@ -60,7 +60,7 @@ impl Git {
         self.run(command, 0).map(drop)
     }
 
-    /// The commit of a clone.
+    /// The `HEAD` commit of a clone.
     pub(super) fn head(&self, bare: &Path) -> Result<String, String> {
         let output = self.run(within(bare, &["rev-parse", "--verify", "HEAD^{commit}"]), 256)?;
         let commit = String::from_utf8_lossy(&output).trim().to_owned();
@@ -68,19 +68,19 @@ impl Git {
         if hex { Ok(commit) } else { Err("it has no commit".to_owned()) }
     }
 
-    /// The files of a folder of a clone.
+    /// Lists the files in a folder of a clone.
     pub(super) fn list(&self, bare: &Path, folder: &str) -> Result<Vec<Blob>, String> {
         let path = format!("{folder}/");
         let output = self.run(within(bare, &["ls-tree", "-z", "-l", "HEAD", "--", &path]), MAX_LISTING)?;
         Ok(output.split(|byte| *byte == 0).filter_map(|line| blob(line, &path)).collect())
     }
 
-    /// The bytes of a file of a clone.
+    /// Reads a file of a clone.
     pub(super) fn blob(&self, bare: &Path, id: &str, length: u64) -> Result<Vec<u8>, String> {
         self.run(within(bare, &["cat-file", "blob", id]), length)
     }
 
-    /// Runs a command to its end, and gives what it wrote: at most `most` bytes.
+    /// Runs a command until it exits, and returns its output, at most `most` bytes.
     fn run(&self, mut command: Command, most: u64) -> Result<Vec<u8>, String> {
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => "`git` is not installed".to_owned(),
@@ -102,7 +102,7 @@ impl Git {
                 }
             }
         };
-        // A connection that `ssh` keeps for later holds on to the pipes: whatever came is enough then.
+        // A connection that `ssh` keeps open can hold the pipes open. In that case use the output so far.
         let complaint = complaint.recv_timeout(AFTER_THE_END).unwrap_or_default();
         if !status.success() {
             let text = String::from_utf8_lossy(&complaint);
@@ -114,7 +114,7 @@ impl Git {
     }
 }
 
-/// A command that asks nobody anything, and runs nothing that a repository brings along.
+/// A non-interactive command that runs nothing from the repository itself.
 fn command() -> Command {
     let mut command = Command::new("git");
     command.args([
@@ -128,7 +128,7 @@ fn command() -> Command {
     command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
     command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true").env("SSH_ASKPASS", "true");
     command.env("GIT_LFS_SKIP_SMUDGE", "1").env("LC_ALL", "C");
-    // Whoever started this process may have been a hook of another repository.
+    // This process may have been started by a hook of another repository, which sets these variables.
     for name in [
         "GIT_DIR",
         "GIT_WORK_TREE",
@@ -140,7 +140,7 @@ fn command() -> Command {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own: what `git` starts is ended with it.
+    // A separate process group, so that the children of `git` can be killed with it.
     command.process_group(0);
     command
 }
@@ -151,7 +151,7 @@ fn within(bare: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Reads in the background, so that a full pipe never keeps `git` waiting. What is beyond the bound is thrown away.
+/// Reads on a background thread, so that a full pipe does not block `git`. Output beyond the limit is discarded.
 fn collect(from: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -160,13 +160,13 @@ fn collect(from: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receive
             let _ = from.by_ref().take(most).read_to_end(&mut bytes);
             let _ = io::copy(&mut from, &mut io::sink());
         }
-        // Nobody waits any more when the time is over.
+        // The receiver is gone after a timeout.
         let _ = sender.send(bytes);
     });
     receiver
 }
 
-/// Ends a command and what it started.
+/// Kills a command and its children.
 fn end(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
@@ -176,7 +176,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// A line of `ls-tree -l -z`: mode, type, id, length, a tab, and the path.
+/// Parses a line of `ls-tree -l -z`: mode, type, id, length, a tab, and the path.
 fn blob(line: &[u8], folder: &str) -> Option<Blob> {
     let line = std::str::from_utf8(line).ok()?;
     let (facts, path) = line.split_once('\t')?;
@@ -190,7 +190,7 @@ fn blob(line: &[u8], folder: &str) -> Option<Blob> {
     })
 }
 
-/// `git` repeats addresses in what it complains about.
+/// Removes passwords from error output, because `git` repeats URLs.
 fn without_password(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.split_once("://") {
         Some((scheme, rest)) => {

@@ -1,4 +1,4 @@
-//! Exports a session, complete or as far as it is sound.
+//! Exports a session, completely or as far as it is valid.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,41 +17,41 @@ use super::refused;
 use crate::guided::refusal::{Refusal, inconsistent};
 use crate::guided::{Guided, decode};
 
-/// How many objects are read at once.
+/// The maximum number of objects that are read at once.
 const OBJECTS_AT_ONCE: usize = 64;
 
 /// The valid part of a session, exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvagedExport {
     pub bundle: Vec<u8>,
-    /// How many events it holds.
+    /// The number of exported events.
     pub events: usize,
-    /// Why these are not all, if they are not.
+    /// Why the export is incomplete. `None` if it is complete.
     pub salvaged: Option<Salvaged>,
 }
 
 impl Guided {
-    /// A session as one document that another machine can continue: everything that its log refers to, and no token.
+    /// Exports a session as one document that another machine can import and continue. The document contains everything
+    /// that the log refers to, and no tokens.
     ///
     /// # Errors
-    /// A session that does not exist or is damaged, objects that are missing or damaged, and a session that is too large for a
-    /// bundle.
+    /// The session does not exist, is damaged, or is too large for a bundle; or an object is missing or damaged.
     pub async fn export(&self, session: &SessionId) -> Result<Vec<u8>, Refusal> {
         let loaded = self.store.load(session.clone()).await?;
         let mut bundled = empty(session);
         self.attach(&mut bundled, &loaded.events).await?;
         bundled.events = loaded.events;
         bundled.manifest = loaded.manifest;
-        // A session made from a part stays a part, however far it has advanced since.
+        // A session that was created from a salvaged part stays marked as salvaged, however far it has advanced since.
         let salvaged = self.store.salvaged(session.clone()).await?;
         self.bundle(bundled, salvaged).await
     }
 
-    /// The longest sound beginning of a session: the appends that are valid, follow each other, and have all their snapshots,
-    /// workflows and artifacts. The bundle says that it is a part, and why; a sound session is exported completely.
+    /// Exports the longest valid prefix of a session: consecutive valid appends with all their snapshots, workflows and
+    /// artifacts. The bundle states that it is incomplete, and why. A healthy session is exported completely.
     ///
     /// # Errors
-    /// A session that does not exist, of which nothing is sound, or that only a newer program can read.
+    /// The session does not exist, has no valid prefix, or was written by a newer version.
     pub async fn export_sound_part(&self, session: &SessionId) -> Result<SalvagedExport, Refusal> {
         let ValidatedPrefix { loaded, health } = self.store.load_validated_prefix(session.clone()).await?;
         let unhealthy =
@@ -61,7 +61,7 @@ impl Guided {
             SessionHealth::CorruptTail { damage, .. } => {
                 Some(Salvaged::new(session.clone(), damage.reason.as_str(), &damage.to_string()))
             }
-            // A newer program can read all of the first; of the second nothing can be read.
+            // For the first, a newer version can export everything. For the second, there is no valid prefix.
             SessionHealth::UnknownVersion { .. } | SessionHealth::CorruptHead { .. } => {
                 return Err(unhealthy().into());
             }
@@ -98,7 +98,7 @@ impl Guided {
         Ok(SalvagedExport { bundle, events, salvaged })
     }
 
-    /// Checks that an append follows the ones before it, and adds what it refers to.
+    /// Checks that an append continues the preceding ones, and adds the objects that it refers to.
     async fn follow(
         &self,
         state: &mut SessionState,
@@ -111,8 +111,8 @@ impl Guided {
         self.attach(bundled, append).await
     }
 
-    /// Adds what events refer to. If something is missing, what was added before does no harm: a bundle leaves out what none of
-    /// its events refers to.
+    /// Adds the objects that events refer to. If one is missing, the objects already added are harmless: a bundle leaves
+    /// out unreferenced objects.
     async fn attach(&self, bundled: &mut BundledSession, events: &[Event]) -> Result<(), Refusal> {
         let mut seen = HashSet::new();
         let wanted: Vec<ObjectRef> = events

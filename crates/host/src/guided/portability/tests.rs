@@ -33,7 +33,7 @@ fn call(handle: Handle, intent: Intent) -> ContinueRequest {
     }
 }
 
-/// The state that the last append of the session made.
+/// The file of the snapshot that the last append created.
 fn last_snapshot(disk: &FaultyDisk) -> String {
     let files = disk.files();
     let blocked = |(path, bytes): &(&String, &Vec<u8>)| {
@@ -42,7 +42,7 @@ fn last_snapshot(disk: &FaultyDisk) -> String {
     files.iter().find(blocked).map(|(path, _)| path.clone()).unwrap()
 }
 
-/// A session of a blocked attempt and a checkpoint, exported.
+/// An exported session with a blocked attempt and a checkpoint.
 fn exported() -> (SessionId, Vec<u8>) {
     let service = guided(&FaultyDisk::default(), 1);
     let id = session(&service);
@@ -191,7 +191,8 @@ fn the_sound_part_of_a_damaged_session_travels_says_so_and_is_gone_on_with_as_a_
         assert_eq!(bundle.session().events, whole.events[..part.events], "{name}");
         assert_eq!(bundle::as_is(bundle).unwrap().segments.len(), appends, "{name}");
 
-        // Elsewhere its id is free, and it does not get it: tokens of the whole must not find the part.
+        // The id is free in this store, but a salvaged part must not get it: tokens of the complete session must not
+        // resolve to the part.
         let service = guided(&FaultyDisk::default(), 3);
         let outcome = wait(service.import(part.bundle.clone(), false)).unwrap();
         assert!(outcome.as_new && outcome.session_id != id, "{name}");

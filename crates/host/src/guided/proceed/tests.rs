@@ -46,7 +46,7 @@ fn advance(service: &Guided, reply: &Reply) -> Result<Reply, Refusal> {
     }))
 }
 
-/// The session as this process has it folded, and as its log says.
+/// The session as folded in memory, and as folded from its log.
 fn in_memory_and_in_the_log(service: &Guided, id: &SessionId) -> (SessionState, SessionState) {
     let session = wait(service.sessions.current(service.store(), id)).unwrap();
     let session = wait(session.lock());
@@ -76,7 +76,7 @@ fn an_event_that_decodes_and_cannot_follow_is_refused_before_anything_is_written
             EventData::EdgeCreated { to_node_id, .. } => Some(to_node_id),
             _ => None,
         });
-        // The node before it is folded by then; an edge from the root to the root is not.
+        // By then the preceding node is folded; an edge from the root to the root is not.
         forged.unwrap().clone_from(&root);
         let writer = wait(service.lock(&mut session)).unwrap();
         let files = disk.files();

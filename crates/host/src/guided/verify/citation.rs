@@ -1,4 +1,4 @@
-//! Whether a cited line, commit or branch exists.
+//! Checks whether a cited line, commit or branch exists.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
@@ -8,10 +8,10 @@ use guide::verification::{Citation, CitationFinding};
 
 use crate::catalogue::{git, open_regular};
 
-/// The largest file whose lines are counted.
+/// The maximum size of a file whose lines are counted, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Looks a citation up in a workspace, whose path has no links in it.
+/// Checks a citation in a workspace. `root` is canonical.
 pub(super) fn look_up(citation: &Citation, root: &Path) -> CitationFinding {
     let exists = |exists: bool| if exists { CitationFinding::Exists } else { CitationFinding::Missing };
     match citation {
@@ -22,14 +22,14 @@ pub(super) fn look_up(citation: &Citation, root: &Path) -> CitationFinding {
 }
 
 fn line_of(path: &Path, line: u64, root: &Path) -> CitationFinding {
-    // Joined to the root, an absolute path stays what it is, and has to be below the root like every other.
+    // `join` keeps an absolute path as it is. It has to be below the root like every other path.
     if path.components().any(|component| component == Component::ParentDir) {
         return CitationFinding::Outside;
     }
     let resolved = match fs::canonicalize(root.join(path)) {
         Ok(resolved) => resolved,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            // Whether something exists elsewhere is nobody's business.
+            // Do not reveal whether a path outside of the workspace exists.
             let is_below = !path.is_absolute() || path.starts_with(root);
             return if is_below { CitationFinding::Missing } else { CitationFinding::Outside };
         }
@@ -51,7 +51,7 @@ fn line_of(path: &Path, line: u64, root: &Path) -> CitationFinding {
     }
 }
 
-/// How many lines a file has, as far as `enough`. The last one need not end.
+/// Counts the lines of a file, up to `enough`. The last line may lack a line end.
 fn count_lines(file: fs::File, enough: u64) -> u64 {
     let mut reader = BufReader::new(file.take(MAX_FILE_BYTES));
     let (mut lines, mut is_open) = (0, false);

@@ -1,4 +1,4 @@
-//! One command, within a time, a size and a process group.
+//! Runs one command with a timeout, an output limit and its own process group.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, Read as _};
@@ -16,16 +16,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::{AllowedCommand, Verifier};
 
-/// What commands and agents get of this process's environment. Nothing here is a secret.
+/// The environment variables of this process that commands and agents inherit. None of them contains a secret.
 pub(crate) const INHERITED: [&str; 9] =
     ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
-/// How often the end of a command is looked for.
+/// How often the command is polled for its exit.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How long is waited for the rest of the output of a command that has ended. Only a process that left the group
-/// still holds the pipe then.
+/// How long to wait for the remaining output after the command has exited. At that point only a process that left the
+/// process group can still hold the pipe open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// What a command wrote so far. The whole of it is in the digest, the end of it in `tail`.
+/// The output so far. The digest covers all of it; `tail` has the last part.
 #[derive(Default)]
 struct Captured {
     hash: Sha256,
@@ -33,7 +33,7 @@ struct Captured {
     tail: Vec<u8>,
 }
 
-/// Runs a command in a directory, to its end or its limits.
+/// Runs a command in a directory until it exits or exceeds a limit.
 pub(super) fn run(
     verifier: &Verifier,
     allowed: &AllowedCommand,
@@ -62,11 +62,11 @@ fn try_run(
     command.envs(composed.iter().filter(|(name, _)| allowed.env.contains(name)));
     command.env("INTERLOCK_WORKSPACE", root);
     command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
-    // A group of its own: everything that it starts is ended with it.
+    // A separate process group, so that the command's children can be killed with it.
     command.process_group(0);
     let begun = Instant::now();
     let spawned = command.spawn();
-    // It holds the writing ends of the pipe, which would keep the reader waiting.
+    // The command holds the write ends of the pipe, which would keep the reader from seeing the end of the output.
     drop(command);
     let mut child = spawned.map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!("`{program}` was not found"),
@@ -76,7 +76,7 @@ fn try_run(
     let may_run = verifier.note(group);
     let (captured, ended) = capture(reader, allowed.max_output);
     let limit = if may_run { wait(group, begun + allowed.timeout, &ended) } else { Some(Limit::Stopped) };
-    // While the command is not reaped, no other process has its number: the group can be ended safely.
+    // The process ID cannot be reused before the command is reaped, so it is safe to signal the group.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait();
     verifier.forget(group);
@@ -103,7 +103,7 @@ fn try_run(
     })
 }
 
-/// Why a command is ended before its own end.
+/// Why a command is killed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Time,
@@ -111,13 +111,13 @@ enum Limit {
     Stopped,
 }
 
-/// Waits until a command has ended, or has to be. It is left to be reaped.
+/// Waits until a command has exited or exceeds a limit. Does not reap it.
 fn wait(command: Pid, deadline: Instant, output: &mpsc::Receiver<OutputEnd>) -> Option<Limit> {
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(command), options) {
             Ok(None) => {}
-            // It ended, or nobody can tell any more; reaping it says how.
+            // It exited, or its status is unavailable. Reaping it returns the exit status.
             Ok(Some(_)) | Err(_) => return None,
         }
         if Instant::now() >= deadline {
@@ -125,21 +125,21 @@ fn wait(command: Pid, deadline: Instant, output: &mpsc::Receiver<OutputEnd>) -> 
         }
         match output.recv_timeout(GLANCE) {
             Ok(OutputEnd::TooMuch) => return Some(Limit::Output),
-            // It closed its output and may go on in silence.
+            // It closed its output but may still run.
             Ok(OutputEnd::Closed) | Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(GLANCE),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     }
 }
 
-/// Why nothing more is read of a command's output.
+/// Why reading the output stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OutputEnd {
     Closed,
     TooMuch,
 }
 
-/// Reads in the background, up to a bound and one byte more.
+/// Reads the output on a background thread, up to the limit plus one byte.
 fn capture(mut from: PipeReader, most: u64) -> (Arc<Mutex<Captured>>, mpsc::Receiver<OutputEnd>) {
     let captured = Arc::new(Mutex::new(Captured::default()));
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -159,7 +159,7 @@ fn capture(mut from: PipeReader, most: u64) -> (Arc<Mutex<Captured>>, mpsc::Rece
                 break OutputEnd::TooMuch;
             }
         };
-        // Nobody waits any more once the command was given up.
+        // The receiver is gone if the command was abandoned.
         let _ = sender.send(end);
     });
     (captured, receiver)
@@ -175,7 +175,8 @@ impl Captured {
     }
 }
 
-/// Text without what a terminal would obey, and within its bound once more: a byte that is no text becomes three.
+/// Converts the tail to text without control characters. It is truncated again, because an invalid byte becomes three
+/// bytes.
 fn readable(tail: &[u8]) -> String {
     let text = String::from_utf8_lossy(tail);
     let plain: String = text
@@ -251,14 +252,14 @@ mod tests {
         assert_eq!((ended, bytes, tail.as_str()), (CommandEnd::Exited { code: 0 }, 9, "[31mred\u{fffd}"));
     }
 
-    /// What the process itself was given stays with it, unless the operator names it.
+    /// Commands do not inherit the environment of the process, except for variables that the operator names.
     #[test]
     fn a_command_gets_a_bare_environment() {
         let root = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(root.path()).unwrap();
         let (_, _, bare, _) = ran(&allowed(&["env"]), &root);
         let named = |text: &str, name: &str| text.lines().any(|line| line.starts_with(&format!("{name}=")));
-        // Cargo sets this one for every test.
+        // Cargo sets this variable for every test.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         assert!(!named(&bare, "CARGO_MANIFEST_DIR"), "{bare}");
         assert!(bare.contains(&format!("INTERLOCK_WORKSPACE={}", root.display())), "{bare}");
@@ -268,7 +269,7 @@ mod tests {
         }
         let wide = AllowedCommand { env: vec!["CARGO_MANIFEST_DIR".to_owned()], ..allowed(&["env"]) };
         assert!(named(&ran(&wide, &root).2, "CARGO_MANIFEST_DIR"));
-        // The manifest of a workspace sets what the operator names, and nothing else.
+        // The manifest of a workspace can set only the variables that the operator names.
         let composed = [("CARGO_MANIFEST_DIR", "composed"), ("LD_AUDIT", "evil")];
         let (_, _, shown, _) = ran_with(&wide, &root, &composed);
         assert!(shown.contains("CARGO_MANIFEST_DIR=composed\n") && !named(&shown, "LD_AUDIT"), "{shown}");
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(outcome, CommandOutcome::NotStarted { reason });
     }
 
-    /// The limits end the whole group: a child that ignores polite signals is gone as well.
+    /// A limit kills the whole process group, including a child that ignores SIGTERM.
     #[test]
     fn limits_kill_the_command_and_what_it_started() {
         let root = tempfile::tempdir().unwrap();
@@ -314,13 +315,13 @@ mod tests {
         assert_gone(&root);
     }
 
-    /// Waits until the process that a script noted is gone: it was killed, and is reaped by somebody else.
+    /// Waits until the process whose ID a script wrote is gone. It was killed, and another process reaps it.
     fn assert_gone(root: &Path) {
         let child: i32 = std::fs::read_to_string(root.join("child")).unwrap().trim().parse().unwrap();
         let status = format!("/proc/{child}/stat");
         let is_gone = || match std::fs::read_to_string(&status) {
             Err(_) => true,
-            // A zombie runs no more.
+            // A zombie no longer runs.
             Ok(text) => text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
         };
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -1,7 +1,6 @@
 //! The list of sessions, by workspace and branch.
 //!
-//! The index decides which sessions a page shows; only those are read from their logs, and not again until something is
-//! appended to them.
+//! The index determines which sessions a page shows. Only those are read from their logs, and only again after an append.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,60 +12,60 @@ use ports::sessions::{IndexPage, ListedSession, Revision, StoreError, StoreError
 use super::{Steps, salvage};
 use crate::guided::{Guided, Refusal};
 
-/// How many summaries are kept in memory.
+/// The maximum number of cached summaries.
 const KEPT: usize = 4096;
-/// How many damaged sessions are listed by id.
+/// The maximum number of damaged sessions that are listed by id.
 const NAMED: usize = 20;
 /// The health of a directory without a session.
 const NO_LOG: &str = "no_log";
 
-/// Some of the sessions of a data directory.
+/// A page of the sessions of a data directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShelfPage {
-    /// The workspaces, the one with the newest session first.
+    /// The workspaces, most recently active first.
     pub folders: Vec<Folder>,
-    /// How many sessions come before.
+    /// The number of sessions before this page.
     pub first: usize,
-    /// How many there are in all.
+    /// The total number of sessions.
     pub total: usize,
-    /// Sessions that are too damaged to be found by what they are about, some of them.
+    /// The ids of sessions that are too damaged to be indexed. At most 20.
     pub unreadable: Vec<SessionId>,
-    /// How many of those there are.
+    /// The total number of sessions that are too damaged to be indexed.
     pub unreadable_total: usize,
 }
 
 /// The sessions of one workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Folder {
-    /// The root of its repository, where one was seen.
+    /// The root of the repository, if one was recorded.
     pub workspace: Option<String>,
-    /// Its branches, the one with the newest session first.
+    /// The branches, most recently active first.
     pub branches: Vec<Branch>,
 }
 
 /// The sessions of one branch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    /// Its name, where one was seen.
+    /// The name of the branch, if one was recorded.
     pub name: Option<String>,
-    /// The sessions, the newest first.
+    /// The sessions, newest first.
     pub sessions: Vec<ShelfEntry>,
 }
 
-/// A session, as far as it can be read.
+/// A session in the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShelfEntry {
     pub session_id: SessionId,
-    /// The closed name of its health.
+    /// The name of its health status, from a fixed set.
     pub health: &'static str,
-    /// What is wrong with it.
+    /// A description of the damage.
     pub damage: Option<String>,
-    /// Whether it is never collected.
+    /// Whether garbage collection spares it.
     pub kept: bool,
     pub runs: Vec<SessionSummary>,
 }
 
-/// What was read of a session, and at which revision.
+/// A cached summary, and the revision that it was read at.
 #[derive(Clone, Debug)]
 struct Known {
     revision: Revision,
@@ -75,12 +74,12 @@ struct Known {
     runs: Arc<[SessionSummary]>,
 }
 
-/// The summaries that were read before.
+/// A cache of summaries.
 #[derive(Debug, Default)]
 pub struct Shelf(Mutex<HashMap<SessionId, Known>>);
 
 impl Guided {
-    /// The sessions from the `first` on, at most `limit`, by workspace and branch.
+    /// Lists at most `limit` sessions from the `first` on, by workspace and branch.
     ///
     /// # Errors
     /// Errors of the store.
@@ -121,7 +120,7 @@ impl Guided {
         Ok(page)
     }
 
-    /// One session of the list. It is read again only if something was appended to it.
+    /// One session of the list. It is read again only after an append.
     async fn shelf_entry(
         &self,
         id: &SessionId,
@@ -135,7 +134,7 @@ impl Guided {
             kept,
             runs: known.runs.to_vec(),
         };
-        // A session that is appended to meanwhile has another revision, and is read again the next time.
+        // If an append happens in the meantime, the revision changes and the session is read again next time.
         let Some(revision) = revision else { return Ok(gone(id)) };
         let known = {
             let known = self.shelf.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,64 +14,64 @@ use super::replay::{handed_in, turn};
 use super::{Salvaged, Steps, Turn, salvage};
 use crate::guided::{Guided, Refusal};
 
-/// How much of an artifact is shown, and of all artifacts of a node, in bytes.
+/// The maximum number of bytes of an artifact that are shown, and of all artifacts of a node.
 const ARTIFACT_TEXT: usize = 4 * 1024;
 const ARTIFACTS_TEXT: usize = 10 * 1024;
-/// How many nodes after it are named.
+/// The maximum number of children that are listed.
 const NAMED_CHILDREN: usize = 20;
 
 /// A node, with its prompt, decisions and output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeLook {
     pub session_id: SessionId,
-    /// What is wrong with the session. Then the node is of the part that could be validated.
+    /// A description of the damage of the session. If present, the node is part of the valid prefix.
     pub damage: Option<String>,
     pub run_id: RunId,
     pub workflow_id: String,
-    /// Its place in the order of making, from 0.
+    /// Its index in the order of creation, from 0.
     pub place: usize,
     /// What happened here.
     pub turn: Turn,
-    /// The prompt of the pending step; `None` if nothing is left to do, or if the workflow cannot be read.
+    /// The prompt of the pending step. `None` if the run is complete, or if the workflow cannot be read.
     pub prompt: Option<Prompt>,
-    /// The content of the turn's artifacts as text, in their order.
+    /// The content of the turn's artifacts as text, in the same order.
     pub artifacts: Vec<Option<String>>,
-    /// How outputs were judged.
+    /// The results of validating outputs.
     pub checks: Vec<Check>,
-    /// What assessments asked for.
+    /// The consequences of assessments.
     pub consequences: Vec<String>,
-    /// Why the engine went where it went.
+    /// The decision trace of the engine.
     pub trace: Vec<TraceEntry>,
-    /// The nodes made from it, oldest first; some of them.
+    /// The child nodes, oldest first. At most 20.
     pub children: Vec<(NodeId, NodeKind)>,
-    /// How many of those there are.
+    /// The total number of child nodes.
     pub children_total: usize,
 }
 
-/// A prompt.
+/// The prompt of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// The words, as Markdown.
+    /// The prompt as Markdown.
     pub text: String,
-    /// The stance to take.
+    /// The role that the agent takes.
     pub agent_role: Option<String>,
 }
 
-/// How an output was judged.
+/// The result of validating an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The contract, or the criteria.
+    /// The contract or criteria that the output was validated against.
     pub contract_ref: String,
     /// Whether it passed.
     pub valid: bool,
-    /// Each thing that was wrong.
+    /// The problems that were found.
     pub issues: Vec<String>,
 }
 
 impl Guided {
-    /// A node of a session; `None` if the valid part of the session has no such node.
+    /// A node of a session. `None` if the valid prefix of the session has no such node.
     ///
-    /// The decision trace is only in the log, so the log is read.
+    /// The decision trace is only in the log, so this reads the log.
     ///
     /// # Errors
     /// An unknown session, and errors of the store.
@@ -127,7 +127,7 @@ fn look(steps: &Steps<'_>, salvaged: &Salvaged, node_id: &NodeId) -> Option<Node
     })
 }
 
-/// The event at an index. Indices are dense from 0, so an index is a place.
+/// The event at an index. Indices are dense from 0, so an event index is a position in the slice.
 fn at(events: &[Event], index: EventIndex) -> Option<&Event> {
     events.get(usize::try_from(index.0).ok()?).filter(|event| event.event_index == index)
 }
@@ -154,7 +154,7 @@ fn context_of(events: &[Event], node: &Node) -> Map<String, Value> {
     context.unwrap_or_default()
 }
 
-/// The artifacts of a node as text, truncated if they are long; `None` for one that cannot be read.
+/// The artifacts of a node as text, truncated if they are long. `None` for an artifact that cannot be read.
 fn artifacts(steps: &Steps<'_>, state: &SessionState, node: &Node) -> Vec<Option<String>> {
     let outputs = handed_in(state, node);
     let references = outputs.filter_map(|output| match &output.payload {

@@ -1,4 +1,4 @@
-//! The workflow that a run is pinned to, beside its current source.
+//! Compares the workflow that a run is pinned to with its current source.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,54 +14,54 @@ use super::salvage;
 use crate::catalogue::Found;
 use crate::guided::{Guided, Refusal};
 
-/// The three forms of a run's workflow.
+/// The workflow of a run: the pinned version, the current version, and the current source.
 #[derive(Clone, Debug)]
 pub struct Pin {
     pub session_id: SessionId,
     pub run_id: RunId,
     pub workflow_id: String,
-    /// What the run is pinned to.
+    /// The hash that the run is pinned to.
     pub pinned_hash: WorkflowHash,
-    /// Where the workflow came from when the run began.
+    /// The kind of source of the workflow when the run started.
     pub source_kind: WorkflowSourceKind,
     pub source_ref: String,
     /// The pinned workflow, or why it cannot be read.
     pub pinned: Result<Arc<CompiledWorkflow>, Refusal>,
-    /// What the source compiles to today, or why it does not.
+    /// The workflow that the current source compiles to, or why it does not compile.
     pub today: Result<Arc<Found>, Envelope>,
-    /// The source as it is today.
+    /// The current text of the source.
     pub source: Option<String>,
 }
 
-/// How the pinned workflow and the current one compare.
+/// How the pinned and the current workflow compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
-    /// A run that started now would be pinned to the same.
+    /// A run started now would be pinned to the same hash.
     Same,
-    /// A run that started now would be pinned to another version.
+    /// A run started now would be pinned to a different hash.
     Drifted,
-    /// No run could start now: the source is missing or invalid.
+    /// No run can be started now: the source is missing or invalid.
     NoSource,
 }
 
-/// A step, as the two have it.
+/// A step in the pinned and in the current workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepPair<'p> {
-    /// As the run has it.
+    /// The step in the pinned workflow.
     pub pinned: Option<&'p Step>,
-    /// As it would be today.
+    /// The step in the current workflow.
     pub today: Option<&'p Step>,
 }
 
 impl StepPair<'_> {
-    /// Whether both have it, and alike.
+    /// Whether both workflows have the step, unchanged.
     pub fn is_same(&self) -> bool {
         self.pinned.is_some() && self.pinned == self.today
     }
 }
 
 impl Pin {
-    /// How the two compare.
+    /// Compares the two workflows.
     pub fn sides(&self) -> Sides {
         match &self.today {
             Ok(found) if found.hash == self.pinned_hash => Sides::Same,
@@ -70,7 +70,7 @@ impl Pin {
         }
     }
 
-    /// Every step of both, in the order of the pinned workflow, and then those that only today's has.
+    /// All steps of both workflows: those of the pinned workflow in order, then those that only the current one has.
     pub fn steps(&self) -> Vec<StepPair<'_>> {
         let pinned = self.pinned.as_ref().ok();
         let today = self.today.as_ref().ok().map(|found| found.workflow.workflow());
@@ -92,12 +92,12 @@ fn steps_of(workflow: Option<&Arc<CompiledWorkflow>>) -> impl Iterator<Item = &S
 }
 
 impl Guided {
-    /// What a run like this one would be pinned to if it started now.
+    /// The workflow that a run like this one would be pinned to if it started now.
     ///
-    /// `is_open` decides whether workflows may be read from a workspace that the session was seen in.
+    /// `is_open` decides whether workflows may be read from a workspace that the session recorded.
     ///
     /// # Errors
-    /// No run could start: the source is missing or invalid.
+    /// The source is missing or invalid.
     pub async fn today(
         &self,
         run: &SessionSummary,
@@ -112,8 +112,8 @@ impl Guided {
         .await
     }
 
-    /// The workflow of a run in its three forms; `None` if the valid part of the session has no such run. The default is the
-    /// first run. `is_open` is that of [`today`](Self::today).
+    /// The workflow of a run, pinned and current. `None` if the valid prefix of the session has no such run. The default
+    /// is the first run. `is_open` is that of [`today`](Self::today).
     ///
     /// # Errors
     /// An unknown session, and errors of the store.

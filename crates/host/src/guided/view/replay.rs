@@ -1,4 +1,4 @@
-//! A session turn by turn, for programs and for the pages and texts that people read.
+//! A session turn by turn, for programs, pages and the command line.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use super::steps::{Steps, batches};
 use crate::guided::cut_notes::{attempt_that_made, notes_of};
 use crate::guided::verify::{read_verification, verification_artifact};
 
-/// A session, replayed.
+/// A session with all its runs and turns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replay {
@@ -32,136 +32,136 @@ pub struct Replay {
     /// The session that it was delegated from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<SessionId>,
-    /// The closed name of its health.
+    /// The name of its health status, from a fixed set.
     pub health: &'static str,
-    /// What is wrong with it.
+    /// A description of the damage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
-    /// Whether it is never collected.
+    /// Whether garbage collection spares it.
     pub kept: bool,
-    /// Why it is only a part, if it was made of what was left of another session.
+    /// Why it is incomplete, if it was salvaged from a damaged session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvaged: Option<guide::bundle::Salvaged>,
-    /// How many events could be read.
+    /// The number of events that could be read.
     pub events: u64,
-    /// When it began, by the clock.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: Option<u64>,
-    /// When its last event was recorded, by the clock.
+    /// When its last event was recorded, in milliseconds since 1970.
     pub last_modified_ms: Option<u64>,
     pub runs: Vec<RunReplay>,
 }
 
-/// A run, replayed.
+/// A run with its turns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReplay {
     pub run_id: RunId,
     pub workflow_id: String,
-    /// What the workflow is called, if its pinned copy can be read.
+    /// The name of the workflow, if its pinned version can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_name: Option<String>,
-    /// What the run is pinned to.
+    /// The hash that the run is pinned to.
     pub workflow_hash: WorkflowHash,
-    /// What it is about.
+    /// The title of the run.
     pub title: Option<String>,
-    /// Where it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// How many gaps are open.
+    /// The number of open gaps.
     pub open_gaps: u32,
-    /// How many of them are critical.
+    /// The number of open critical gaps.
     pub open_critical_gaps: u32,
-    /// Where it would go on.
+    /// The node that the next advance starts from.
     pub tip_node_id: Option<NodeId>,
-    /// The preferences in force there.
+    /// The current preferences.
     pub preferences: Option<Preferences>,
-    /// The metrics that the workflow asks for, as they were last set.
+    /// The current values of the metrics that the workflow declares.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metrics: Map<String, Value>,
-    /// The context, as it was last set.
+    /// The current context.
     pub context: Map<String, Value>,
-    /// How many earlier turns are left out.
+    /// The number of earlier turns that are left out.
     pub omitted_turns: usize,
-    /// What happened, in order.
+    /// The turns, in chronological order.
     pub turns: Vec<Turn>,
 }
 
-/// What happened at a node.
+/// A node and everything that was recorded for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub node_id: NodeId,
-    /// What sort of node.
+    /// The kind of node.
     pub kind: NodeKind,
-    /// The node before it.
+    /// The parent node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_node_id: Option<NodeId>,
-    /// When, by the clock.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
-    /// Which step of its path is pending, from 1.
+    /// The number of the pending step on the path to this node, from 1.
     pub step_ordinal: u32,
-    /// Which step of its workflow is pending, from 1.
+    /// The number of the pending step in the workflow, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// The same in words, such as `step 4 of 10, pass 2 of at most 6`.
+    /// The position as text, such as `step 4 of 10, pass 2 of at most 6`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The step that is pending.
+    /// The id of the pending step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
-    /// What it is called.
+    /// The title of the pending step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_title: Option<String>,
-    /// The loops around it.
+    /// The loops that contain the step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<String>,
-    /// Whether it began another branch.
+    /// Whether the node starts another branch.
     pub is_fork: bool,
-    /// Whether the run would go on here.
+    /// Whether the next advance starts from this node.
     pub is_tip: bool,
-    /// Whether nothing is left to do.
+    /// Whether the run is complete.
     pub is_complete: bool,
     /// Whether its state could be read.
     pub is_readable: bool,
-    /// The step that notes, artifacts and gaps of this turn were handed in for: the one before.
+    /// The title of the previous step, which the notes, artifacts and gaps of this turn were submitted for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_step_title: Option<String>,
-    /// The notes that were handed in.
+    /// The submitted notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// The artifacts that were handed in.
+    /// The submitted artifacts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What the host verified itself, as opposed to what was claimed.
+    /// The checks that the host made itself, as opposed to claims of the agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<VerifiedLine>,
-    /// The steps and loops that were skipped on the way here.
+    /// The steps and loops that were skipped before this node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedLine>,
     /// Why the attempt was blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Blocker>,
-    /// What is missing, or was.
+    /// The gaps that were opened or closed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<GapLine>,
-    /// What was assessed, each in a line.
+    /// The assessments, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assessments: Vec<String>,
-    /// Where the caller left the path.
+    /// The deviations from the workflow that the caller declared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub divergences: Vec<DivergenceLine>,
 }
 
-/// An artifact that was handed in.
+/// A submitted artifact.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
-    /// Its `kind`; none if it has none, or cannot be read.
+    /// Its `kind`. `None` if it has none, or cannot be read.
     pub kind: Option<String>,
     /// The digest of its canonical JSON.
     pub sha256: String,
-    /// How long that is.
+    /// The size of its canonical JSON, in bytes.
     pub bytes: u64,
-    /// Of an answer of the user: to what, which, and whose word it is.
+    /// For an answer of the user: the question, the answer, and its provenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
@@ -171,54 +171,53 @@ pub struct Artifact {
 #[serde(rename_all = "camelCase")]
 pub struct VerifiedLine {
     pub passed: bool,
-    /// What was checked and found, in words.
+    /// A description of the check and its result.
     pub words: String,
 }
 
-/// A gap that was disclosed, or closed.
+/// A gap that was opened or closed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GapLine {
-    /// How bad it is.
     pub severity: GapSeverity,
     pub reason: GapReason,
-    /// In words.
+    /// A description of the gap.
     pub summary: String,
-    /// Whether it is still missing.
+    /// Whether the gap is still open.
     pub is_open: bool,
 }
 
-/// Where the caller left the path.
+/// A deviation from the workflow that the caller declared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DivergenceLine {
     pub reason: DivergenceReason,
-    /// Why, in words.
+    /// A description of the reason.
     pub summary: String,
 }
 
-/// A step or a loop that did not run, and the recorded context that decided it.
+/// A skipped step or loop, and the recorded context that its condition depends on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedLine {
     /// `step` or `loop`.
     pub kind: &'static str,
     pub id: String,
-    /// What it is called.
+    /// The title of the step or loop.
     pub title: String,
     /// The keys that its condition reads.
     pub keys: Vec<SkippedKey>,
 }
 
-/// A key that decided about a step.
+/// A context key that a condition reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedKey {
     pub key: String,
-    /// What its value may be, in words, where the workflow declares it.
+    /// A description of its allowed values, if the workflow declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<String>,
-    /// The value that was recorded then; nothing if there was none.
+    /// The recorded value at that time, if any.
     pub value: Option<Value>,
 }
 
@@ -237,7 +236,7 @@ impl SkippedLine {
         Self { kind, id, title: skipped.title, keys: keys.collect() }
     }
 
-    /// Why it was skipped, in words: `fixDecision is "report" (one of "fix", "report")`.
+    /// A description of why it was skipped, such as `fixDecision is "report" (one of "fix", "report")`.
     pub fn reason(&self) -> String {
         let keys: Vec<String> = self.keys.iter().map(SkippedKey::words).collect();
         if keys.is_empty() { "its condition does not hold".to_owned() } else { keys.join("; ") }
@@ -256,7 +255,7 @@ impl SkippedKey {
     }
 }
 
-/// Replays a session, with at most `limit` turns of each run: the last ones.
+/// Replays a session with at most the last `limit` turns of each run.
 pub async fn replay(store: &dyn SessionStore, salvaged: &Salvaged, kept: bool, limit: usize) -> Replay {
     let state = &salvaged.state;
     let mut steps = Steps::new(store);
@@ -279,7 +278,7 @@ pub async fn replay(store: &dyn SessionStore, salvaged: &Salvaged, kept: bool, l
     }
 }
 
-/// Replays a run, with the turns of the nodes in `window`, counted in the order of their creation.
+/// Replays a run with the turns of the nodes in `window`, counted in the order of their creation.
 pub async fn run_replay(
     state: &SessionState,
     run: &Run,
@@ -312,7 +311,7 @@ pub async fn run_replay(
     }
 }
 
-/// The metrics in a context, by their names without the prefix.
+/// The metrics in a context, without the prefix of their keys.
 fn metrics(context: &Map<String, Value>) -> Map<String, Value> {
     let named = |(key, value): (&String, &Value)| {
         key.strip_prefix("metrics_").map(|name| (name.to_owned(), value.clone()))
@@ -321,7 +320,7 @@ fn metrics(context: &Map<String, Value>) -> Map<String, Value> {
 }
 
 impl RunReplay {
-    /// The metrics in a line: `outcome success, files changed 3`.
+    /// The metrics on one line, such as `outcome success, files changed 3`.
     pub fn metrics_line(&self) -> Option<String> {
         let words = self.metrics.iter().map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -332,7 +331,7 @@ impl RunReplay {
     }
 }
 
-/// What happened at a node, whose objects were [read](Steps::read_turns).
+/// The turn of a node, whose objects were [read](Steps::read_turns) before.
 pub(super) fn turn(state: &SessionState, run: &Run, node: &Node, steps: &Steps<'_>) -> Turn {
     let engine = steps.state(node);
     let context = state.context(&run.id);
@@ -343,7 +342,7 @@ pub(super) fn turn(state: &SessionState, run: &Run, node: &Node, steps: &Steps<'
         .and_then(|engine| steps.pending(run, &engine, context))
         .map(|step| step.title);
     let blockers = match engine.as_ref() {
-        // A checkpoint of a blocked attempt repeats its state; the reasons are shown once.
+        // A checkpoint of a blocked attempt has the same state. Show its blockers only once.
         Some(EngineState::Blocked(blocked)) if node.kind == NodeKind::BlockedAttempt => {
             match &blocked.blocked {
                 Block::RetryableBlock { blockers, .. } | Block::TerminalBlock { blockers, .. } => {
@@ -422,14 +421,14 @@ pub(super) fn turn(state: &SessionState, run: &Run, node: &Node, steps: &Steps<'
     }
 }
 
-/// The artifacts that an agent handed in: not what the host recorded beside them.
+/// The artifacts that an agent submitted, without those that the host recorded.
 pub(super) fn handed_in<'s>(state: &'s SessionState, node: &'s Node) -> impl Iterator<Item = &'s Output> {
     let verification = attempt_that_made(state, &node.id).map(derive::verification_output_id);
     current_outputs(state, node, OutputChannel::Artifact)
         .filter(move |output| Some(&output.id) != verification.as_ref())
 }
 
-/// How much of a recorded value a line repeats, in characters.
+/// The maximum length of a recorded value on a line, in characters.
 const SHOWN_VALUE: usize = 60;
 
 fn shortened(text: &str) -> String {
@@ -439,7 +438,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// An answer of the user in words, such as `confirmation: given (elicited)`. One without a provenance is older than there was one.
+/// Describes an answer of the user, such as `confirmation: given (elicited)`. Old answers have no provenance.
 fn answer_words(artifact: &Value) -> Option<String> {
     let text = |name: &str| artifact.get(name).and_then(Value::as_str);
     text("kind").filter(|kind| *kind == ANSWER_KIND)?;

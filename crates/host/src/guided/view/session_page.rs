@@ -1,4 +1,4 @@
-//! A session as a page shows it: its runs, and some turns of one of them with their graph.
+//! A session for its page: the runs, and a page of turns of one run with their graph.
 
 use std::ops::Range;
 
@@ -10,48 +10,49 @@ use guide::state::SessionState;
 use super::{RunReplay, Steps, labels, run_replay, salvage};
 use crate::guided::{Guided, Refusal};
 
-/// How many turns a page shows: a picture of them can still be read, and the page stays small.
+/// The number of turns per page. It keeps the graph readable and the page small.
 pub const TURNS: usize = 30;
 
-/// A session, as far as it can be read.
+/// A session as far as it can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionLook {
     pub session_id: SessionId,
     /// The session that it was delegated from.
     pub parent_session_id: Option<SessionId>,
-    /// The closed name of its health.
+    /// The name of its health status, from a fixed set.
     pub health: &'static str,
-    /// What is wrong with it. Then all that follows is the part that could be validated.
+    /// A description of the damage. If present, the other fields describe the valid prefix.
     pub damage: Option<String>,
-    /// Whether it is never collected.
+    /// Whether garbage collection spares it.
     pub kept: bool,
-    /// Why it is only a part, if it was made of what was left of another session.
+    /// Why it is incomplete, if it was salvaged from a damaged session.
     pub salvaged: Option<guide::bundle::Salvaged>,
-    /// How many events could be read.
+    /// The number of events that could be read.
     pub events: u64,
     pub runs: Vec<SessionSummary>,
-    /// The run that is shown; nothing if not even the first could be read.
+    /// The run that is shown. `None` if no run could be read.
     pub shown: Option<RunLook>,
 }
 
-/// Some turns of a run.
+/// A page of the turns of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunLook {
-    /// The turns, in the order of making.
+    /// The turns, in the order of their creation.
     pub replay: RunReplay,
-    /// Which of the nodes they are, from 0.
+    /// The range of nodes that are shown, from 0.
     pub window: Range<usize>,
-    /// How many nodes there are.
+    /// The total number of nodes.
     pub nodes: usize,
-    /// The same turns as SVG, each a link.
+    /// The graph of the turns as SVG, each a link.
     pub picture: String,
 }
 
 impl Guided {
-    /// A session, with some turns of one of its runs: the named one or the first; those of a page counted from 0, or the last.
+    /// A session with a page of turns of one run. The default is the first run and the last page. Pages are counted from
+    /// 0.
     ///
     /// # Errors
-    /// An unknown session, and errors of the store. A damaged session is shown.
+    /// An unknown session, and errors of the store. A damaged session is not an error.
     pub async fn look(
         &self,
         id: &SessionId,
@@ -59,7 +60,7 @@ impl Guided {
         page: Option<usize>,
         address: &(dyn Fn(&NodeId) -> String + Sync),
     ) -> Result<SessionLook, Refusal> {
-        // A session in memory is healthy.
+        // A cached session is healthy.
         if let Ok(session) = self.sessions.current(&*self.store, id).await {
             let session = session.lock().await;
             return self.look_at(&session.state, "healthy", None, run, page, address).await;

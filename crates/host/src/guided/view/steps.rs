@@ -1,4 +1,4 @@
-//! The steps that nodes of a run stand for, from the workflow that it is pinned to.
+//! The steps of nodes, from the workflow that their run is pinned to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use serde_json::{Map, Value};
 use super::replay::SkippedLine;
 use crate::guided::cut_notes::whole_notes;
 
-/// The largest workflow that is parsed.
+/// The maximum size of a workflow that is parsed, in bytes.
 const WORKFLOW_BYTES: usize = 16 << 20;
 
-/// How many snapshots are read at once.
+/// The maximum number of snapshots that are read at once.
 pub(super) const STATES_AT_ONCE: usize = 64;
-/// How many bytes of artifacts are read at once, if they are of several nodes.
+/// The maximum size of the artifacts of several nodes that are read at once, in bytes.
 const ARTIFACT_BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// The steps of runs, as far as snapshots and workflows can be read.
 ///
-/// Reading is asynchronous and done in batches; everything else works with what was read last.
+/// Reads are asynchronous and batched. All other methods use the last batch.
 #[derive(Debug)]
 pub struct Steps<'s> {
     store: &'s dyn SessionStore,
@@ -43,11 +43,11 @@ pub struct Steps<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingStep {
     pub id: String,
-    /// Its title, with the context filled in.
+    /// Its title, with context values filled in.
     pub title: String,
-    /// The loops around it, each with its iteration from 1, such as `slices 3`.
+    /// The loops that contain it, each with its iteration from 1, such as `slices 3`.
     pub loops: Vec<String>,
-    /// Which step of its workflow it is, if that can be read.
+    /// Its position in the workflow, if the workflow can be read.
     pub place: Option<StepPlace>,
 }
 
@@ -69,14 +69,14 @@ impl<'s> Steps<'s> {
         self.workflows.insert(hash, workflow);
     }
 
-    /// Reads the workflow of a run and the snapshots of some nodes. Those of the last batch are forgotten.
+    /// Reads the workflow of a run and the snapshots of some nodes. They replace those of the last batch.
     pub(super) async fn read_states(&mut self, run: &Run, nodes: &[&Node]) {
         self.read_workflow(run).await;
         let wanted = nodes.iter().map(|node| ObjectRef::Snapshot(node.snapshot_ref));
         self.read(wanted.collect()).await;
     }
 
-    /// Reads everything that the turns of some nodes show. What was read for the last batch is forgotten.
+    /// Reads everything that the turns of some nodes show. It replaces the last batch.
     pub(super) async fn read_turns(&mut self, state: &SessionState, run: &Run, nodes: &[&Node]) {
         self.read_workflow(run).await;
         let mut wanted = BTreeSet::new();
@@ -100,23 +100,23 @@ impl<'s> Steps<'s> {
                 (ObjectRef::Artifact(digest), Ok(Object::Bytes(bytes))) => {
                     self.artifacts.insert(digest, bytes);
                 }
-                // What cannot be read is shown as missing.
+                // Objects that cannot be read are shown as missing.
                 (ObjectRef::Snapshot(_) | ObjectRef::Workflow(_) | ObjectRef::Artifact(_), _) => {}
             }
         }
     }
 
-    /// The workflow that a run is pinned to; `None` if it cannot be read or was not.
+    /// The workflow that a run is pinned to. `None` if it cannot be read, or was not read.
     pub fn workflow(&self, run: &Run) -> Option<&CompiledWorkflow> {
         self.workflows.get(&run.workflow_hash)?.as_ref()
     }
 
-    /// The state at a node of the last batch; `None` if it cannot be read.
+    /// The state at a node of the last batch. `None` if it cannot be read.
     pub fn state(&self, node: &Node) -> Option<EngineState> {
         self.states.get(&node.snapshot_ref).map(|snapshot| snapshot.state().clone())
     }
 
-    /// The content of an artifact of the last batch that is not part of its event; `None` if it cannot be read.
+    /// The content of an artifact of the last batch that is not part of its event. `None` if it cannot be read.
     pub(super) fn artifact(&self, digest: Digest) -> Option<&[u8]> {
         self.artifacts.get(&digest).map(Vec::as_slice)
     }
@@ -178,7 +178,7 @@ impl<'s> Steps<'s> {
         summaries
     }
 
-    /// What was skipped before a node.
+    /// The steps and loops that were skipped before a node.
     pub fn skipped(&self, state: &SessionState, run: &Run, node: &Node) -> Vec<SkippedLine> {
         self.workflow(run).map_or_else(Vec::new, |workflow| {
             skipped_before(state, workflow, node).into_iter().map(SkippedLine::of).collect()

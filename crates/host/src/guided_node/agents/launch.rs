@@ -1,4 +1,4 @@
-//! What a process of an agent is started with.
+//! The arguments, environment and files that an agent process is started with.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use super::{AgentCommand, AgentOptions};
 use crate::guided::INHERITED;
 use crate::guided_node::{GuidedNodes, Job, Trouble, failure, session_id};
 
-/// The names that an argument may contain in braces. None of them stands for a secret.
+/// The placeholders that an argument may contain in braces. None of them is replaced by a secret.
 pub const PLACEHOLDERS: [&str; 7] =
     ["endpoint", "mcp_config", "node_id", "prompt", "run_id", "session_id", "workspace"];
 
-/// How long the key of an agent is valid after its process must have ended.
+/// How long the key of an agent stays valid after the timeout of its process, in milliseconds.
 const KEY_MARGIN_MS: u64 = 60 * 60 * 1000;
 
 /// A process to start.
 pub(super) struct Launch {
     pub(super) argv: Vec<String>,
     pub(super) root: PathBuf,
-    /// The whole environment. All values are treated as secrets here.
+    /// The complete environment. All values are treated as secrets.
     pub(super) env: Vec<(String, Secret)>,
-    /// What the process reads from its standard input.
+    /// The standard input of the process.
     pub(super) prompt: String,
     /// The content of the configuration file for MCP clients.
     pub(super) mcp_config: Zeroizing<Vec<u8>>,
@@ -40,8 +40,8 @@ impl GuidedNodes {
         Ok(reply.continue_token)
     }
 
-    /// What an agent is started with now, and the scrubber that removes its secrets from its output. The key in it is made for this
-    /// process.
+    /// Prepares the launch of an agent, and the scrubber that removes its secrets from its output. The session key is
+    /// issued for this process.
     pub(super) fn launch(
         &self,
         options: &AgentOptions,
@@ -135,7 +135,7 @@ fn prompt(goal: &str, workspace: &str, session: &str) -> String {
     )
 }
 
-/// The pieces of an argument: text, and the names in braces.
+/// Splits an argument into text and placeholders.
 fn pieces(argument: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = argument;
@@ -160,7 +160,7 @@ enum Piece<'a> {
     Name(&'a str),
 }
 
-/// The first name in braces that stands for nothing.
+/// The first unknown placeholder of an argument.
 pub fn unknown_placeholder(argument: &str) -> Option<&str> {
     pieces(argument).into_iter().find_map(|piece| match piece {
         Piece::Name(name) if !PLACEHOLDERS.contains(&name) => Some(name),
@@ -168,7 +168,7 @@ pub fn unknown_placeholder(argument: &str) -> Option<&str> {
     })
 }
 
-/// An argument with its placeholders filled in, once: values are not searched for further ones.
+/// Replaces the placeholders of an argument. Inserted values are not expanded again.
 fn filled<'v>(argument: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String {
     let mut filled = String::with_capacity(argument.len());
     for piece in pieces(argument) {

@@ -1,4 +1,4 @@
-//! What an agent writes: bounded, readable, and without its secrets.
+//! The output of an agent: bounded, without control characters, and without secrets.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use workspace::environment::Scrubber;
 
 /// The file with the newest output, in the folder of the session.
 pub(super) const FILE: &str = "output.log";
-/// The part before it.
+/// The file with the output before that.
 const EARLIER: &str = "output.1.log";
-/// The size at which the newest output becomes the earlier part: so twice as much is kept.
+/// The size at which the output is rotated, in bytes. At most twice as much is kept.
 const FILE_BYTES: u64 = 256 << 10;
-/// The longest line that is stored.
+/// The maximum length of a stored line, in bytes.
 const LINE_BYTES: usize = 8 << 10;
-/// How much of a line is searched for secrets. One that begins in the stored part ends within this.
+/// How much of a line is searched for secrets, in bytes. A secret that begins in the stored part ends within this.
 const SEARCHED_BYTES: usize = 64 << 10;
 const CUT: &str = " [line truncated]";
 
@@ -23,9 +23,9 @@ pub(super) struct OutputLog {
     disk: Arc<dyn Disk>,
     folder: DiskPath,
     scrubber: Scrubber,
-    /// The line that is not complete yet.
+    /// The current incomplete line.
     line: Vec<u8>,
-    /// How many bytes the newest file has.
+    /// The size of the newest file, in bytes.
     stored: u64,
 }
 
@@ -35,17 +35,17 @@ impl OutputLog {
         Ok(Self { disk, folder, scrubber, line: Vec::new(), stored })
     }
 
-    /// Adds a line of the host.
+    /// Appends a line of the host.
     pub(super) fn note(&mut self, line: &str) -> io::Result<()> {
         self.finish()?;
         self.store(&format!("[interlock] {line}\n"))
     }
 
-    /// Adds what the agent wrote.
+    /// Appends output of the agent.
     pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut complete = String::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            // Longer lines are cut, so the rest need not be kept.
+            // Longer lines are truncated, so the rest can be dropped.
             let room = SEARCHED_BYTES.saturating_sub(self.line.len());
             let text = part.strip_suffix(b"\n").unwrap_or(part);
             self.line.extend_from_slice(&text[..text.len().min(room)]);
@@ -56,7 +56,7 @@ impl OutputLog {
         if complete.is_empty() { Ok(()) } else { self.store(&complete) }
     }
 
-    /// Adds a last line that has no end.
+    /// Appends the last line, which has no line end.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if self.line.is_empty() {
             return Ok(());
@@ -68,7 +68,7 @@ impl OutputLog {
     fn take_line(&mut self) -> String {
         let line = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&line);
-        // Terminals obey control characters.
+        // Remove control characters, because terminals interpret them.
         let plain: String =
             text.chars().filter(|character| !character.is_control() || *character == '\t').collect();
         let scrubbed = self.scrubber.scrub(&plain);
@@ -84,7 +84,7 @@ impl OutputLog {
             self.disk.rename(&file, &self.folder.join(EARLIER))?;
             self.stored = 0;
         }
-        // Not synced: the output explains, and nothing depends on it.
+        // Not synced: the output is only informative, and nothing depends on it.
         self.disk.append(&file, text.as_bytes()).map(drop)?;
         self.stored += text.len() as u64;
         Ok(())
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn long_lines_are_truncated_after_the_search_for_secrets() {
         let (disk, mut log) = log("ilk_session_abcdef");
-        // The secret crosses the limit of the stored line.
+        // The secret crosses the maximum length of a stored line.
         log.add("x".repeat(LINE_BYTES - 4).as_bytes()).unwrap();
         log.add(b"ilk_session_abcdef").unwrap();
         log.add("y".repeat(2 * SEARCHED_BYTES).as_bytes()).unwrap();

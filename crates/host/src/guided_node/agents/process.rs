@@ -1,4 +1,4 @@
-//! One process of an agent, from behind its gate to its end.
+//! One agent process: started behind a gate, signalled, and reaped.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -19,30 +19,32 @@ use super::launch::Launch;
 use super::output::OutputLog;
 use super::record::{ProcessEnd, RecordedProcess};
 
-/// Waits for a line before it becomes the agent. If the host dies before that, reading fails and nothing is started. The arguments
-/// are parameters of the script, so no shell reads them; what follows the line is the standard input of the agent.
+/// Waits for a line on standard input before it executes the agent. If the host dies first, `read` fails and nothing is
+/// started. The arguments are parameters of the script, so the shell does not interpret them. The input after the line is
+/// the standard input of the agent.
 const GATE: &str = "IFS= read -r gate && exec \"$0\" \"$@\"";
 const SHELL: &str = "/bin/sh";
-/// The exit codes of a shell that cannot start a program.
+/// The exit codes of a shell that cannot execute a program.
 const NOT_STARTED: [i32; 2] = [126, 127];
-/// How long is waited for the rest of the output of a process that has ended. Only a process that left the group
-/// still holds the pipe then.
+/// How long to wait for the remaining output after the process has exited. At that point only a process that left the
+/// process group can still hold the pipe open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
-/// How often the end of a process that is not our child is looked for.
+/// How often a process that is not a child of this process is polled for its exit.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A process that waits behind its gate, or runs.
+/// A process that runs, or still waits behind its gate.
 pub(super) struct Running {
     pub(super) process: RecordedProcess,
-    /// How it ended by itself.
+    /// Receives how the process exited.
     pub(super) ended: oneshot::Receiver<ProcessEnd>,
-    /// It wrote more than it may.
+    /// Receives a message when the output exceeds its limit.
     pub(super) wrote_too_much: oneshot::Receiver<()>,
     gate: Option<ChildStdin>,
     group: Group,
 }
 
-/// The process group of a child. It can be signalled as long as the child is not reaped: until then its number belongs to it.
+/// The process group of a child. It is safe to signal until the child is reaped, because its process ID cannot be reused
+/// before.
 #[derive(Clone)]
 pub(super) struct Group {
     id: Pid,
@@ -59,11 +61,11 @@ impl Group {
 }
 
 impl Running {
-    /// Lets the agent begin, with `prompt` as its standard input.
+    /// Starts the agent, with `prompt` as its standard input.
     pub(super) fn open_gate(&mut self, prompt: &str) -> io::Result<()> {
         let Some(mut gate) = self.gate.take() else { return Ok(()) };
         match gate.write_all(format!("\n{prompt}").as_bytes()) {
-            // It ended before it read anything, which its exit status tells.
+            // It exited before it read its input. Its exit status says why.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             written => written,
         }
@@ -74,7 +76,7 @@ impl Running {
     }
 }
 
-/// Starts a process behind its gate. Its output goes to `output`, and the end of it is noted there.
+/// Starts a process behind its gate. Its output is written to `output`, and so is a note when it exits.
 pub(super) fn start(
     launch: &Launch,
     max_output: u64,
@@ -89,10 +91,10 @@ pub(super) fn start(
         command.env(name, value.expose());
     }
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-    // A group of its own: everything that it starts is ended with it, and a signal to the host does not reach it.
+    // A separate process group: children are killed with the process, and signals to the host do not reach it.
     command.process_group(0);
     let spawned = command.spawn();
-    // It holds the writing ends of the pipe, which would keep the reader waiting.
+    // The command holds the write ends of the pipe, which would keep the reader from seeing the end of the output.
     drop(command);
     let mut child = spawned?;
     let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
@@ -122,31 +124,31 @@ pub(super) fn start(
             };
             seen = seen.saturating_add(read as u64);
             if seen <= max_output {
-                // A disk that is full must not stop the agent.
+                // A full disk must not stop the agent.
                 let _ = output.add(&buffer[..read]);
             } else if let Some(too_much) = too_much.take() {
-                // From here on it is read and dropped, so that the process is not blocked until it is killed.
+                // The rest is read and discarded, so that the process does not block on a full pipe until it is killed.
                 let _ = too_much.send(());
             }
         }
         let _ = output.finish();
-        // Nobody waits for the rest once the process was reaped.
+        // The receiver is gone if the process was already reaped.
         let _ = drained.send(());
     });
     let (exit, ended) = oneshot::channel();
     let own = group.clone();
     thread::spawn(move || {
         let end = reap(child, &own, &all_read);
-        // The supervisor may be gone: the runtime was shut down.
+        // The supervisor is gone if the runtime was shut down.
         let _ = exit.send(end);
     });
     Ok(Running { process, ended, wrote_too_much, gate, group })
 }
 
-/// Waits for the end of a process, ends what it left behind, and reaps it.
+/// Waits for a process to exit, kills the rest of its group, and reaps it.
 fn reap(mut child: Child, group: &Group, all_read: &mpsc::Receiver<()>) -> ProcessEnd {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    // A signal to this thread is no end of the child.
+    // Retry if a signal interrupts the wait.
     while matches!(waitid(WaitId::Pid(group.id), options), Err(rustix::io::Errno::INTR)) {}
     let status = {
         let mut is_reaped = group.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,24 +166,24 @@ fn reap(mut child: Child, group: &Group, all_read: &mpsc::Receiver<()>) -> Proce
     }
 }
 
-/// Whether the program could not be started at all, so that another attempt is of no use.
+/// Whether the program could not be executed, so that a restart is pointless.
 pub(super) fn is_not_started(end: &ProcessEnd) -> bool {
     matches!(end, ProcessEnd::Exited { code } if NOT_STARTED.contains(code))
 }
 
-/// Whether a recorded process, or one of its group, still runs.
+/// Whether a recorded process, or a member of its group, is still running.
 pub(super) fn is_alive(process: &RecordedProcess) -> bool {
     let Some(group) = group_of(process) else { return false };
     match (identity(process.pid), &process.identity) {
-        // The number belongs to the same process, or to a later one.
+        // The process ID belongs to the recorded process, or was reused.
         (Some(now), Some(then)) => now == *then,
-        // The leader is gone, or cannot be told from others. Its group may have members, and no other process gets its number as
-        // long as it has.
+        // The leader exited, or cannot be identified. Its group may still have members, and as long as it has, its ID is
+        // not reused.
         (None, _) | (_, None) => same_boot(process) && has_members(group),
     }
 }
 
-/// Kills a recorded process that is not our child, politely first. Waits for its end.
+/// Kills a recorded process that is not a child of this process: SIGTERM first, then SIGKILL. Waits until it has exited.
 pub(super) fn kill_recorded(process: &RecordedProcess) {
     let Some(group) = group_of(process) else { return };
     for (signal, wait) in [(Signal::TERM, GRACE), (Signal::KILL, GRACE)] {
@@ -197,16 +199,16 @@ pub(super) fn kill_recorded(process: &RecordedProcess) {
 }
 
 fn group_of(process: &RecordedProcess) -> Option<Pid> {
-    // 0 and 1 would mean this process's own group, and everything.
+    // 0 would signal the group of this process, and 1 every process.
     i32::try_from(process.pid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)
 }
 
-/// Tells a process from later ones with its number: the boot, and the moment of its start. Nothing if there is no such process, or it
-/// has ended and only waits to be reaped.
+/// Identifies a process among later ones with the same process ID, by the boot and the start time. `None` if the process
+/// does not exist or is a zombie.
 #[cfg(target_os = "linux")]
 fn identity(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain anything; the rest is numbers and one letter.
+    // The process name, in parentheses, may contain any character. The other fields are numbers and one letter.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
     let started = fields.nth(18)?;
@@ -219,7 +221,7 @@ fn boot() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// Whether the machine was not started again since a process was recorded.
+/// Whether the machine has not been rebooted since a process was recorded.
 #[cfg(target_os = "linux")]
 fn same_boot(process: &RecordedProcess) -> bool {
     match (&process.identity, boot()) {
@@ -228,10 +230,10 @@ fn same_boot(process: &RecordedProcess) -> bool {
     }
 }
 
-/// Whether a process group has a member that has not ended. One that waits to be reaped, perhaps for ever, does not count.
+/// Whether a process group has a running member. Zombies do not count, because they may never be reaped.
 #[cfg(target_os = "linux")]
 fn has_members(group: Pid) -> bool {
-    // Without a list of processes, the system's own answer counts: it includes those that have ended.
+    // Without `/proc`, ask the system directly. Its answer includes zombies.
     let Ok(processes) = std::fs::read_dir("/proc") else { return test_kill_process_group(group).is_ok() };
     let group = group.as_raw_nonzero().to_string();
     processes.filter_map(Result::ok).any(|process| {

@@ -1,4 +1,5 @@
-//! The durable record of a session's agent: how often it was started, the process that may still run, and why it was given up.
+//! The durable record of a session's agent: the number of starts, the process that may still run, and why no further
+//! process is started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,19 +11,19 @@ use flow::id::{NodeId, RunId, Tenant};
 use serde::{Deserialize, Serialize};
 use storage::disk::{Disk, DiskPath, publish, read};
 
-/// The folder in the data directory, with a folder for each session.
+/// The folder in the data directory that has a subfolder for each session.
 pub(super) const FOLDER: &str = "agents";
 const FILE: &str = "agent.json";
-/// The file that tells an MCP client where the session is, with its key.
+/// The configuration file for MCP clients, with the endpoint and the session key.
 pub(super) const MCP_CONFIG: &str = "mcp.json";
 /// The variables of the manifest, without secrets.
 const ENVIRONMENT: &str = "environment.json";
-/// The largest environment that is read: the limit of a manifest's variables, with room for escapes.
+/// The maximum size of an environment that is read, in bytes: the limit of a manifest's variables, with room for escapes.
 const MAX_ENVIRONMENT_BYTES: u64 = 2 << 20;
-/// The largest record that is read.
+/// The maximum size of a record that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// What is known of the agent of one session.
+/// The record of one session's agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
@@ -32,15 +33,16 @@ pub(super) struct Record {
     pub(super) node_id: NodeId,
     /// The name of the command.
     pub(super) agent: String,
-    /// How many processes were started.
+    /// The number of processes that were started.
     pub(super) starts: u32,
-    /// How many of them ended too early.
+    /// The number of processes that ended too early.
     pub(super) failed_starts: u32,
-    /// The process that was started last, until its end was recorded.
+    /// The last process, until its exit is recorded.
     pub(super) process: Option<RecordedProcess>,
-    /// How the one before ended.
+    /// How the previous process ended.
     pub(super) last_end: Option<ProcessEnd>,
-    /// The number of the session's events when an agent left a step to a person. With more events it is started again.
+    /// The number of events of the session when the agent left a step to a person. The agent is restarted when there are
+    /// more.
     pub(super) waits_at: Option<u64>,
     /// Why no further process is started.
     pub(super) given_up: Option<String>,
@@ -50,16 +52,16 @@ pub(super) struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedProcess {
-    /// The process, and its process group.
+    /// The ID of the process and of its process group.
     pub(super) pid: u32,
-    /// Tells it from a later process with the same number; nothing if the system does not say.
+    /// Identifies the process among later ones with the same ID. `None` if the system does not provide it.
     pub(super) identity: Option<String>,
-    /// The data directory of the host that started it. In a copy of the directory the process is somebody else's.
+    /// The data directory of the host that started the process. A host that serves a copy of the directory must not touch
+    /// the process.
     pub(super) data_dir: PathBuf,
     pub(super) started_at: Timestamp,
 }
 
-/// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum ProcessEnd {
@@ -75,9 +77,9 @@ pub(super) enum ProcessEnd {
     OutputLimit {
         limit_bytes: u64,
     },
-    /// The host stopped it, because the session was over or the host ended.
+    /// The host stopped it, because the session ended or the host shut down.
     Stopped,
-    /// It ended while no host watched.
+    /// It exited while no host was running.
     Unseen,
 }
 
@@ -116,7 +118,7 @@ impl Record {
     }
 }
 
-/// The records of a data directory. Cheap to clone.
+/// The records in a data directory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     disk: Arc<dyn Disk>,
@@ -129,7 +131,7 @@ impl Records {
         Self { disk, root }
     }
 
-    /// Removes what is left of sessions that do not exist any more. To be called before a session is started.
+    /// Removes the folders of sessions that no longer exist. Must be called before a session is started.
     pub(super) fn prune(&self) -> io::Result<()> {
         let folders = self.disk.list(&DiskPath::root(FOLDER))?;
         if folders.is_empty() {
@@ -150,13 +152,12 @@ impl Records {
         Ok(())
     }
 
-    /// The folder of a session.
     pub(super) fn folder(session: &str) -> io::Result<DiskPath> {
         let path = DiskPath::parse(&format!("{FOLDER}/{session}"));
         path.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
-    /// Makes the folder of a session durable.
+    /// Creates the folder of a session, durably.
     pub(super) fn prepare(&self, session: &str) -> io::Result<DiskPath> {
         let (all, own) = (DiskPath::root(FOLDER), Self::folder(session)?);
         if self.disk.stat(&own)?.is_none() {
@@ -190,14 +191,14 @@ impl Records {
         publish(&*self.disk, &folder, &temporary, FILE, &serde_json::to_vec_pretty(record)?)
     }
 
-    /// Writes the file for MCP clients, which only this user can read.
+    /// Writes the configuration file for MCP clients. Only this user can read it.
     pub(super) fn write_mcp_config(&self, session: &str, config: &[u8]) -> io::Result<()> {
         let folder = self.prepare(session)?;
         let temporary = format!("{MCP_CONFIG}.{}.tmp", self.disk.unique());
         publish(&*self.disk, &folder, &temporary, MCP_CONFIG, config)
     }
 
-    /// Keeps the variables of the workspace of a session. Commands that verify evidence get them too.
+    /// Stores the variables of a session's workspace. Commands that verify evidence get them too.
     pub(super) fn save_environment(
         &self,
         session: &str,
@@ -208,14 +209,14 @@ impl Records {
         publish(&*self.disk, &folder, &temporary, ENVIRONMENT, &serde_json::to_vec_pretty(variables)?)
     }
 
-    /// The variables of the workspace of a session; none for a session without one.
+    /// The variables of a session's workspace. Empty for a session without a workspace.
     pub(super) fn environment(&self, session: &str) -> io::Result<BTreeMap<String, String>> {
         let file = Self::folder(session)?.join(ENVIRONMENT);
         let bytes = read(&*self.disk, &file, MAX_ENVIRONMENT_BYTES)?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default())
     }
 
-    /// Removes the file for MCP clients, with the key in it.
+    /// Removes the configuration file for MCP clients, which contains the key.
     pub(super) fn remove_mcp_config(&self, session: &str) -> io::Result<()> {
         self.disk.remove_file(&Self::folder(session)?.join(MCP_CONFIG))
     }
@@ -248,7 +249,7 @@ mod tests {
         }
         for folder in ["sessions/sess_a", "tenants/acme/sessions/sess_b"] {
             records.disk.create_dir(&DiskPath::parse(folder).unwrap()).unwrap();
-            // A directory is listed when something is in it.
+            // The disk lists a directory only if it contains something.
             let file = DiskPath::parse(&format!("{folder}/manifest.jsonl")).unwrap();
             records.disk.create(&file, b"x").unwrap().sync().unwrap();
         }

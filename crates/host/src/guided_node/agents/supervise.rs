@@ -1,4 +1,4 @@
-//! Keeps one agent at work until its session is over, it is given up, or the host stops.
+//! Supervises one agent until its session is over, its restarts are exhausted, or the host stops.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -19,17 +19,17 @@ use crate::backoff::{Backoff, millis};
 use crate::causes;
 use crate::guided_node::{GuidedNodes, Job, Trouble};
 
-/// How often an agent that an earlier host started is looked at.
+/// How often a process that an earlier host started is polled.
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// What comes after a look at the session and the record.
+/// What the supervisor does next.
 enum Next {
     Again,
-    /// The session needs no agent of this host any more.
+    /// The session no longer needs an agent of this host.
     Over,
 }
 
-/// How a session is, as far as its agent is concerned.
+/// An open session.
 struct OpenSession {
     events: u64,
     waits_for_person: bool,
@@ -49,7 +49,7 @@ impl Supervisor {
         Self { nodes, job, agent, attended, stop }
     }
 
-    /// Runs to the end. What fails for a passing reason is tried again.
+    /// Runs until the session is over. Temporary failures are retried.
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::new();
         loop {
@@ -60,7 +60,8 @@ impl Supervisor {
                     continue;
                 }
                 Err(Trouble::Failed(failure)) => {
-                    // The session cannot be used. Whoever looks into it reports the same; this makes sure that somebody does.
+                    // The session cannot be used. Other readers of the session report the same failure; this ensures that
+                    // it is reported at least once.
                     self.report(failure);
                     return;
                 }
@@ -110,7 +111,7 @@ impl Supervisor {
         }
         let Some(open) = self.look().await? else { return Ok(Next::Over) };
         if record.waits_at == Some(open.events) {
-            // Only something that happens to the session helps.
+            // Wait until the session changes.
             tokio::select! {
                 () = self.attended.changed.notified() => {}
                 () = stop_requested(&mut self.stop) => {}
@@ -137,7 +138,7 @@ impl Supervisor {
         agents.options.commands.get(&self.agent).filter(|command| command.serves(&self.job.tenant)).cloned()
     }
 
-    /// Waits for a free place; nothing if the agent is to stop first.
+    /// Waits for a free process slot. Returns `None` if the agent has to stop first.
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
         let places = Arc::clone(self.nodes.agents()?.places.get(&self.agent)?);
         tokio::select! {
@@ -146,7 +147,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts a process behind its gate, makes it durable, and opens the gate.
+    /// Starts a process behind its gate, records it durably, and opens the gate.
     async fn start(&self, record: &mut Record, command: &AgentCommand) -> Result<Running, Trouble> {
         let (nodes, job, command, session) =
             (self.nodes.clone(), self.job.clone(), command.clone(), self.session().to_owned());
@@ -168,7 +169,7 @@ impl Supervisor {
             let mut running =
                 process::start(&launch, command.max_output, output, records.root(), now).map_err(later)?;
             next.process = Some(running.process.clone());
-            // If this fails the gate stays closed, and dropping it ends the process.
+            // If this fails, the gate stays closed, and dropping it ends the process.
             records.save(&session, &next).map_err(later)?;
             running.open_gate(&launch.prompt).map_err(later)?;
             Ok((running, next))
@@ -186,7 +187,7 @@ impl Supervisor {
         Ok(running)
     }
 
-    /// Waits for the end of a process, or ends it.
+    /// Waits for a process to exit, or stops it.
     async fn wait(&mut self, mut running: Running, command: &AgentCommand) -> ProcessEnd {
         let group = running.group();
         let mut wrote_too_much = running.wrote_too_much;
@@ -195,11 +196,11 @@ impl Supervisor {
         let limit = tokio::select! {
             end = &mut running.ended => return end.unwrap_or(ProcessEnd::Unseen),
             () = &mut deadline => ProcessEnd::TimedOut { limit_ms: millis(command.timeout) },
-            // An error only says that all of its output was read.
+            // An error means only that all output was read.
             Ok(()) = &mut wrote_too_much => ProcessEnd::OutputLimit { limit_bytes: command.max_output },
             () = stop_requested(&mut self.stop) => ProcessEnd::Stopped,
         };
-        // An agent that sees the end of its session finishes its own work first.
+        // After the session is complete, the agent may finish its own work first.
         let is_complete = limit == ProcessEnd::Stopped && self.stopped() == Some(Stop::SessionComplete);
         let farewell = is_complete.then_some((None, FAREWELL));
         let signals = [(Some(Signal::TERM), GRACE), (Some(Signal::KILL), GRACE)];
@@ -214,9 +215,9 @@ impl Supervisor {
         limit
     }
 
-    /// Waits for the end of a process that an earlier host started, or ends it.
+    /// Waits for a process that an earlier host started to exit, or stops it.
     async fn adopt(&mut self, process: &RecordedProcess, timeout: Duration) -> ProcessEnd {
-        // It has its place already. With fewer places than before, there may be none left.
+        // An adopted process should occupy a slot. If the limit was lowered, there may be no free one.
         let places = self.nodes.agents().and_then(|agents| agents.places.get(&self.agent)).cloned();
         let _place = places.and_then(|places| places.try_acquire_owned().ok());
         let deadline = process.started_at.plus(millis(timeout));
@@ -244,7 +245,7 @@ impl Supervisor {
         }
     }
 
-    /// Records how a process ended, and decides what is next.
+    /// Records how a process ended, and decides what to do next.
     async fn ended(
         &mut self,
         mut record: Record,
@@ -300,7 +301,7 @@ impl Supervisor {
         Ok(Next::Again)
     }
 
-    /// Gives an agent up for good: the session is closed, and the node fails.
+    /// Stops restarting the agent: marks the session as ended and fails the node.
     async fn give_up(&self, mut record: Record, message: String) -> Result<Next, Trouble> {
         record.given_up = Some(message.clone());
         let (nodes, tenant, session) =
@@ -324,7 +325,7 @@ impl Supervisor {
         Ok(Next::Over)
     }
 
-    /// Lets the run know that there is no agent any more.
+    /// Reports to the run that its agent failed permanently.
     fn report(&self, failure: flow::engine::GuideFailure) {
         *self.attended.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
         self.nodes.look_again(self.session());
@@ -358,7 +359,7 @@ impl Supervisor {
         .await
     }
 
-    /// The session; nothing if it is complete or nobody waits for it.
+    /// The session, or `None` if it is complete or no run waits for it.
     async fn look(&self) -> Result<Option<OpenSession>, Trouble> {
         let found = self.nodes.open_session(&self.job.tenant, self.session()).await?;
         Ok(found.map(|(events, waits_for_person)| OpenSession { events, waits_for_person }))
@@ -368,7 +369,7 @@ impl Supervisor {
         *self.stop.borrow()
     }
 
-    /// Waits, unless the agent is to stop.
+    /// Sleeps, unless the agent has to stop.
     async fn pause(&mut self, pause: Duration) -> Option<Stop> {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -378,17 +379,17 @@ impl Supervisor {
     }
 }
 
-/// Resolves when the agent is to stop.
+/// Resolves when the agent has to stop.
 async fn stop_requested(stop: &mut watch::Receiver<Option<Stop>>) {
     if stop.wait_for(Option::is_some).await.is_err() {
-        // Nobody is left who could stop it; the sender lives as long as the supervisor.
+        // The sender is gone, so there can be no stop request. It normally lives as long as the supervisor.
         std::future::pending::<()>().await;
     }
 }
 
 async fn is_alive(process: &RecordedProcess) -> bool {
     let process = process.clone();
-    // A thread that panicked says nothing about the process: it may be alive.
+    // If the thread panicked, assume that the process is alive.
     tokio::task::spawn_blocking(move || process::is_alive(&process)).await.unwrap_or(true)
 }
 
@@ -405,7 +406,7 @@ fn later(error: io::Error) -> Trouble {
     Trouble::Later(Cause::new(error))
 }
 
-/// Adds a line of the host to the output. The output explains, and nothing depends on it.
+/// Appends a line of the host to the output. Errors are ignored, because the output is only informative.
 fn note(records: &Records, session: &str, line: &str) {
     let written = records.prepare(session).and_then(|folder| {
         let mut log = OutputLog::open(Arc::clone(records.disk()), folder, Scrubber::new([]))?;
@@ -416,7 +417,7 @@ fn note(records: &Records, session: &str, line: &str) {
     }
 }
 
-/// Stops a process that an earlier host started, for a session that has no supervisor.
+/// Stops a process that an earlier host started, for a session without a supervisor.
 pub(super) fn stop_recorded(records: &Records, session: &str) {
     let stopped = (|| {
         let Some(mut record) = records.load(session)? else { return Ok(()) };

@@ -1,9 +1,10 @@
 //! The newest checkpoint of each audit log, in a file outside the database.
 //!
-//! An attacker who can change the database can delete entries together with the checkpoints that name them. A copy of the newest checkpoint in a
-//! file of its own shows that. It is written after its checkpoint is in the database, so it is never ahead of it; where it is, the database
-//! has lost something: entries were deleted, an old copy was put back, or the disk lost what it had acknowledged. The file costs nothing
-//! per commit: it is written when a log is signed. A data directory without it is whole; the next checkpoint makes it.
+//! An attacker who can change the database can delete entries together with the checkpoints that name them. A copy of the newest
+//! checkpoint in a separate file reveals that. The file is written after the checkpoint is in the database, so a file that is ahead
+//! of the database means that the database has lost something: entries were deleted, an old backup was restored, or the disk lost
+//! acknowledged writes. The file is written only when a log is signed, so commits do not pay for it. A data directory without the
+//! file is valid; the next checkpoint creates it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,23 +21,23 @@ use crate::runs::{Refusal, Runs};
 
 /// The folder in the data directory.
 const FOLDER: &str = "keys";
-/// The file in it.
+/// The name of the file in that folder.
 pub const ANCHORS_FILE: &str = "audit-checkpoints.json";
-/// The largest file that is read.
+/// The maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The newest checkpoints, by tenant.
 pub struct Anchors {
     disk: Arc<dyn Disk>,
     newest: Mutex<Newest>,
-    /// Held while the file is written, so that an older one never replaces a newer one.
+    /// Held while the file is written, so that an older version never replaces a newer one.
     writing: Mutex<()>,
 }
 
-/// What is known of the file.
+/// The content of the file.
 enum Newest {
     Read(Document),
-    /// It is there and cannot be read. It is left alone, because it may show something.
+    /// The file exists and cannot be read. It is not overwritten, because it may be evidence.
     Unreadable,
 }
 
@@ -46,19 +47,19 @@ struct Document {
     checkpoints: BTreeMap<Tenant, Value>,
 }
 
-/// What the file says of one log.
+/// The anchored checkpoint of one log.
 #[derive(Debug)]
 pub enum Anchor {
-    /// Nothing: the log was not signed since there is such a file.
+    /// The log was not signed since the file exists.
     None,
-    /// Up to here it was signed.
+    /// The newest signed checkpoint.
     At(Checkpoint),
-    /// The file, or what it says of this log, cannot be read.
+    /// The file, or its entry for this log, cannot be read.
     Unreadable,
 }
 
 impl Anchor {
-    /// The last entry that was signed.
+    /// The last signed entry.
     pub fn at_sequence(&self) -> Option<u64> {
         match self {
             Self::At(checkpoint) => Some(checkpoint.at_sequence()),
@@ -68,10 +69,10 @@ impl Anchor {
 }
 
 impl Anchors {
-    /// Those of a data directory.
+    /// Opens the anchors of a data directory.
     ///
     /// # Errors
-    /// When the directory cannot be opened.
+    /// If the directory cannot be opened.
     pub fn open(data_dir: &Path) -> io::Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(data_dir)?);
         let newest = match read(&*disk, &DiskPath::root(FOLDER).join(ANCHORS_FILE), MAX_BYTES) {
@@ -86,12 +87,12 @@ impl Anchors {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the file is there and cannot be read.
+    /// Whether the file exists and cannot be read.
     pub fn is_unreadable(&self) -> bool {
         matches!(*self.newest(), Newest::Unreadable)
     }
 
-    /// Whose logs are named.
+    /// The tenants that have an anchor.
     pub fn tenants(&self) -> Vec<Tenant> {
         match &*self.newest() {
             Newest::Read(document) => document.checkpoints.keys().cloned().collect(),
@@ -99,7 +100,7 @@ impl Anchors {
         }
     }
 
-    /// What is said of a log.
+    /// The anchor of a tenant's log.
     pub fn of(&self, tenant: &Tenant) -> Anchor {
         let newest = self.newest();
         let Newest::Read(document) = &*newest else { return Anchor::Unreadable };
@@ -107,7 +108,7 @@ impl Anchors {
         Checkpoint::read(kept.to_string().as_bytes()).map_or(Anchor::Unreadable, Anchor::At)
     }
 
-    /// Keeps a checkpoint that is in the database, unless a newer one is kept.
+    /// Writes a checkpoint that is in the database, unless the file has a newer one.
     fn keep(&self, tenant: &Tenant, checkpoint: &Checkpoint) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_newer = self.of(tenant).at_sequence().is_none_or(|at| at < checkpoint.at_sequence());
@@ -127,29 +128,28 @@ impl Anchors {
     }
 }
 
-/// What an audit log has lost.
+/// The missing entries of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Whose log.
     pub tenant: Tenant,
-    /// The first entry that is missing.
+    /// The first missing entry.
     pub from: u64,
-    /// The last entry that was signed.
+    /// The last signed entry.
     pub to: u64,
 }
 
 impl Runs {
-    /// Keeps the newest checkpoints in a file as well. What was given first stays.
+    /// Also keeps the newest checkpoints in a file. A second call has no effect.
     pub fn anchor_audit(&self, anchors: Anchors) {
         let _ = self.inner.anchors.set(anchors);
     }
 
-    /// What the file outside the database says of a log.
+    /// The anchored checkpoint of a log.
     pub(super) fn anchor(&self, tenant: &Tenant) -> Anchor {
         self.inner.anchors.get().map_or(Anchor::None, |anchors| anchors.of(tenant))
     }
 
-    /// Keeps a checkpoint outside the database. One that cannot be written is written with the next.
+    /// Writes a checkpoint to the file. If that fails, the next checkpoint is written instead.
     pub(super) async fn keep_anchor(&self, tenant: &Tenant, checkpoint: Checkpoint) {
         let (runs, tenant) = (self.clone(), tenant.to_owned());
         let kept = tokio::task::spawn_blocking(move || match runs.inner.anchors.get() {
@@ -159,10 +159,10 @@ impl Runs {
         let _ = kept.await;
     }
 
-    /// The logs that end before what was signed of them.
+    /// The logs that end before their last signed entry.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn lost_audit_entries(&self) -> Result<Vec<Lost>, Refusal> {
         let tenants = self.inner.anchors.get().map(Anchors::tenants).unwrap_or_default();
         let mut lost = Vec::new();

@@ -1,8 +1,8 @@
-//! A signed statement about a log: up to this entry, this is the root of all of it.
+//! A checkpoint: a signed root of an audit log up to an entry.
 //!
-//! A checkpoint has two signatures. One is over canonical JSON of its members: it binds the root to the log of one tenant. The other is
-//! over the 32 bytes of the root (RFC 0218): anybody who has the public key can verify it without knowing our JSON. Checkpoints of earlier
-//! versions have only the first.
+//! A checkpoint has two signatures. One is over the canonical JSON of its members and binds the root to the log of one tenant. The
+//! other is over the 32 bytes of the root (RFC 0218): with the public key, it can be verified without knowing our JSON. Checkpoints
+//! of earlier versions have only the first.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::AuditKey;
 use super::merkle::Tree;
 
-/// A checkpoint, with the tree that the next one grows from.
+/// A checkpoint, with the tree that the next one extends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     id: String,
-    /// The tree up to it.
+    /// The tree up to this checkpoint.
     pub tree: Tree,
     signature: Vec<u8>,
     /// The signature over the root. Checkpoints of earlier versions have none until they are verified.
@@ -26,11 +26,11 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Signs what a log is now. The tree has at least one entry.
+    /// Signs the current tree of a log. The tree must have at least one entry.
     pub fn sign(key: &AuditKey, tenant: &Tenant, tree: Tree) -> Self {
         let whose = Digest::of_bytes(tenant.as_str().as_bytes()).to_hex();
         let at = tree.count().saturating_sub(1);
-        // Ids are unique in the host: entries of two tenants may have the same place.
+        // Ids are unique in the host, because entries of two tenants may have the same sequence.
         let root_signature = Some(key.sign(tree.root().as_bytes()));
         let id = format!("chk_{}_{at}", &whose[..16]);
         let mut checkpoint = Self { id, tree, signature: Vec::new(), root_signature };
@@ -45,12 +45,12 @@ impl Checkpoint {
         }
     }
 
-    /// The last entry that it speaks of.
+    /// The last entry that the checkpoint covers.
     pub fn at_sequence(&self) -> u64 {
         self.tree.count().saturating_sub(1)
     }
 
-    /// What the first signature is over: canonical JSON of all members but the signatures.
+    /// The input of the first signature: canonical JSON of all members except the signatures.
     fn statement(&self) -> String {
         canonical::string_of(&json!({
             "checkpoint": self.id,
@@ -59,7 +59,7 @@ impl Checkpoint {
         }))
     }
 
-    /// Whether the key of the host signed it, and its root.
+    /// Whether the key of the host signed both the checkpoint and its root.
     pub fn is_signed_by(&self, key: &AuditKey) -> bool {
         let root = self.root();
         let is_root_signed = |signature: &Vec<u8>| key.verify(root.as_bytes(), signature);
@@ -76,12 +76,12 @@ impl Checkpoint {
         self.tree.root()
     }
 
-    /// The signature over the root, in base64. A checkpoint that the host did not sign shows whatever it has.
+    /// The signature over the root, in base64. It is not verified here.
     pub fn signature(&self) -> String {
         STANDARD.encode(self.root_signature.as_ref().unwrap_or(&self.signature))
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub fn document(&self) -> Value {
         let peaks: Vec<_> = self.tree.peaks().iter().map(|peak| peak.to_hex()).collect();
         let mut document = json!({
@@ -96,7 +96,7 @@ impl Checkpoint {
         document
     }
 
-    /// Reads what was kept; nothing when it is damaged.
+    /// Reads the stored form. `None` if it is damaged.
     pub fn read(document: &[u8]) -> Option<Self> {
         let document: Value = serde_json::from_slice(document).ok()?;
         let peaks = document.get("peaks")?.as_array()?.iter();

@@ -1,19 +1,19 @@
-//! What was refused is recorded too.
+//! Records refused requests in the audit log.
 
 use serde_json::json;
 
 use crate::runs::{Caller, Refusal, Runs};
 
-/// The longest route that is recorded, in bytes.
+/// The maximum length of a recorded route, in bytes.
 const MAX_ROUTE_BYTES: usize = 256;
 
 impl Runs {
-    /// Records that somebody was turned away: in the log of their tenant where a key said which, and in
-    /// [the host's own](super::HOST_LOG) where none did. `route` is the pattern of the route, never a path, which may hold a token.
-    /// Whoever has no key must not be able to fill the disk, so the caller of this bounds how often it is called, and says with
-    /// `left_out` how many before were not recorded. `status` is what the caller was answered in its protocol.
+    /// Records a refused request: in the log of the tenant if the key names one, and otherwise in
+    /// [the host's own log](super::HOST_LOG). `route` is the pattern of the route, never a path, which may contain a token. `status`
+    /// is the status of the response. Clients without a key must not be able to fill the disk. So the caller of this function limits
+    /// the rate, and passes in `left_out` how many preceding refusals were not recorded.
     ///
-    /// A refusal stays a refusal when the log cannot be written.
+    /// If the log cannot be written, the request is still refused.
     pub async fn audit_denied(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! The key that the audit log is signed with.
+//! The key that signs the audit log.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -13,10 +13,10 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey};
 
 use crate::system::Entropy;
 
-/// The name of its file in the folder of keys.
+/// The name of the file in the folder of keys.
 pub const FILE: &str = "audit-signing-key";
 
-/// What precedes the 32 bytes of an Ed25519 key in its DER form: two sequences, the algorithm 1.3.101.112, and a bit string.
+/// The DER prefix of a 32-byte Ed25519 public key: two sequences, the algorithm 1.3.101.112, and a bit string.
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// An Ed25519 key.
@@ -29,16 +29,15 @@ impl fmt::Debug for AuditKey {
 }
 
 impl AuditKey {
-    /// The key of a seed.
+    /// Creates the key from a seed.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(SigningKey::from_bytes(&seed))
     }
 
-    /// The key of a folder, which only its owner can read; the first start makes it. Of several that try at once, all get the
-    /// same one.
+    /// Loads the key from a folder. The first start creates it, readable only by the owner. Concurrent starts all get the same key.
     ///
     /// # Errors
-    /// Those of the disk, and when the file holds no key.
+    /// If the disk fails, or the file is not a valid key.
     pub fn load_or_create(folder: &Path, entropy: &dyn Entropy) -> io::Result<Self> {
         let path = folder.join(FILE);
         if let Some(key) = Self::load(&path)? {
@@ -51,7 +50,7 @@ impl AuditKey {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(hex(seed).as_bytes())?;
         file.sync_all()?;
-        // A link never replaces: whoever comes second finds the key of the first.
+        // A hard link never replaces a file, so the second process finds the key of the first.
         let linked = std::fs::hard_link(&temporary, &path);
         std::fs::remove_file(&temporary)?;
         match linked {

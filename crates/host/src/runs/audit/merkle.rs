@@ -1,31 +1,31 @@
-//! The root of a tree over all entries of a log, kept as the roots of its complete parts.
+//! A Merkle tree over all entries of a log, kept as the roots of its complete subtrees.
 //!
-//! The tree is that of RFC 6962: a leaf is `SHA-256(0x00 ‖ link)`, a node `SHA-256(0x01 ‖ left ‖ right)`, and the left part
-//! is always the largest power of two that is smaller than the whole. The roots of the complete parts are enough to go on, so a
-//! new root costs what was added and not what is there.
+//! The tree is that of RFC 6962: a leaf is `SHA-256(0x00 ‖ link)`, a node is `SHA-256(0x01 ‖ left ‖ right)`, and the left subtree
+//! has the largest power of two of leaves that is smaller than the whole. The roots of the complete subtrees are enough to add
+//! entries, so the cost of a new root depends only on the added entries.
 
 use canon::digest::Digest;
 
-/// A tree that entries are added to.
+/// An append-only Merkle tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     count: u64,
-    /// The roots of the complete parts, the largest first: one for each bit of the count.
+    /// The roots of the complete subtrees, largest first: one for each set bit of the count.
     peaks: Vec<Digest>,
 }
 
 impl Tree {
-    /// The tree of so many entries with these parts; nothing when the number of parts does not fit.
+    /// Creates the tree from a count and subtree roots. `None` if the number of roots does not match the count.
     pub fn from_peaks(count: u64, peaks: Vec<Digest>) -> Option<Self> {
         (u32::try_from(peaks.len()).ok()? == count.count_ones()).then_some(Self { count, peaks })
     }
 
-    /// How many entries it has.
+    /// The number of entries.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The roots of the complete parts.
+    /// The roots of the complete subtrees.
     pub fn peaks(&self) -> &[Digest] {
         &self.peaks
     }
@@ -33,7 +33,7 @@ impl Tree {
     /// Adds the link of an entry.
     pub fn push(&mut self, link: Digest) {
         let mut part = hash(0, link.as_bytes(), &[]);
-        // Two parts of the same size are one of the next: as many as there are ones at the end of the count.
+        // Two subtrees of equal size merge into one. The number of merges is the number of trailing ones of the count.
         for _ in 0..self.count.trailing_ones() {
             if let Some(left) = self.peaks.pop() {
                 part = hash(1, left.as_bytes(), part.as_bytes());
@@ -43,7 +43,7 @@ impl Tree {
         self.count += 1;
     }
 
-    /// The root over everything.
+    /// The root of the tree.
     pub fn root(&self) -> Digest {
         let mut parts = self.peaks.iter().rev();
         let Some(last) = parts.next() else { return Digest::of_bytes(b"") };
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition of RFC 6962, word by word.
+    /// A direct implementation of the definition in RFC 6962.
     fn naive(links: &[Digest]) -> Digest {
         match links {
             [] => Digest::of_bytes(b""),

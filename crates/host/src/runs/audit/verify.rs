@@ -1,4 +1,4 @@
-//! Walking the chain again.
+//! Verifies the chain and the checkpoints of an audit log.
 
 use std::ops::RangeInclusive;
 
@@ -12,42 +12,42 @@ use super::checkpoint::Checkpoint;
 use super::merkle::Tree;
 use crate::runs::{ApiCode, Caller, Refusal, Runs};
 
-/// The most entries that one request walks: a few seconds of work. A range may name more if the log does not have them.
+/// The maximum number of entries that one request verifies: a few seconds of work. A range may be longer if the log is not.
 pub const MAX_VERIFIED: u64 = 1 << 20;
-/// The most breaks that are listed. One is enough to distrust the log.
+/// The maximum number of listed anomalies. One is enough to distrust the log.
 const MAX_ANOMALIES: usize = 1000;
 
-/// What a walk through an audit log found.
+/// The result of verifying an audit log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditReport {
     pub from: u64,
     pub to: u64,
-    /// Whether every entry follows the one before it, and nothing that was signed is gone or changed.
+    /// Whether every entry follows the preceding one, and no signed entry is missing or changed.
     pub is_chain_valid: bool,
     pub are_checkpoints_valid: bool,
     pub checkpoints: Vec<Checkpoint>,
-    /// The entries that do not follow the one before them.
+    /// The entries that do not follow the preceding one.
     pub anomalies: Vec<Anomaly>,
-    /// The entries that were signed and are gone.
+    /// The signed entries that are missing.
     pub missing: Option<RangeInclusive<u64>>,
 }
 
-/// An entry that does not follow the one before it.
+/// An entry that does not follow the preceding one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
     pub at: u64,
-    /// The digest of the entry before it.
+    /// The digest of the preceding entry.
     pub expected: Digest,
-    /// What it names as that digest.
+    /// The digest that the entry names instead.
     pub actual: Digest,
 }
 
 impl Runs {
-    /// Walks a part of the caller's audit log, both ends included; without ends all of it, as far as one request goes. All of it ends with
-    /// the last entry or the last one that was ever signed, whichever is later. A range may go beyond that.
+    /// Verifies a range of the caller's audit log, both ends included. Without a range, it verifies the whole log, up to the limit of
+    /// one request. The whole log ends with the last entry or the last signed one, whichever is later. A range may exceed that.
     ///
     /// # Errors
-    /// When the range ends before it begins, the log has more than [`MAX_VERIFIED`] entries in it, or the store cannot be read.
+    /// If the range ends before it begins, it has more than [`MAX_VERIFIED`] entries of the log, or the store cannot be read.
     pub async fn audit_verify(
         &self,
         caller: &Caller,
@@ -79,9 +79,9 @@ impl Runs {
             Anchor::At(anchor) => self.add_anchor(anchor, from, to, &mut checkpoints, &mut walk),
         }
         self.walk(tenant, from, to, &mut walk, &checkpoints).await?;
-        // The chain has no say about its end: a checkpoint after the last entry shows that some are gone.
+        // The chain does not reveal a truncation, but a checkpoint after the last entry does.
         walk.forged |= walk.checked < checkpoints.len();
-        // What was signed and is not there any more, as far as it was asked for.
+        // Signed entries of the range that no longer exist.
         let missing = signed.map(|signed| (end.map_or(0, |end| end + 1).max(from), signed.min(to)));
         let missing = missing.filter(|(first, last)| first <= last);
         walk.forged |= missing.is_some();
@@ -99,7 +99,7 @@ impl Runs {
         })
     }
 
-    /// Holds the checkpoint that is kept outside the database against those in it.
+    /// Compares the checkpoint outside the database with those in it.
     fn add_anchor(
         &self,
         anchor: Checkpoint,
@@ -115,7 +115,7 @@ impl Runs {
         walk.forged |= !anchor.is_signed_by(&self.inner.options.audit_key);
         match checkpoints.binary_search_by_key(&at, Checkpoint::at_sequence) {
             Ok(place) => walk.forged |= checkpoints[place] != anchor,
-            // It was in the database when it was written to the file.
+            // The anchor was in the database when it was written to the file.
             Err(place) => {
                 walk.forged = true;
                 checkpoints.insert(place, anchor);
@@ -123,7 +123,7 @@ impl Runs {
         }
     }
 
-    /// The checkpoints in the range, and the tree that the walk begins with: that of the last checkpoint before the range.
+    /// The checkpoints in the range, and the tree to start with: that of the last checkpoint before the range.
     async fn checkpoints_to_check(
         &self,
         tenant: &Tenant,
@@ -154,7 +154,7 @@ impl Runs {
         Ok(found)
     }
 
-    /// Goes through the entries from the tree's end to the end of the range; breaks count from the beginning of the range.
+    /// Verifies the entries from the end of the tree to the end of the range. Anomalies before the range are not counted.
     async fn walk(
         &self,
         tenant: &Tenant,
@@ -164,7 +164,7 @@ impl Runs {
         checkpoints: &[Checkpoint],
     ) -> Result<(), Refusal> {
         let mut next = if from - walk.tree.count() > MAX_VERIFIED {
-            // Nothing near was ever signed. The chain of the range is walked all the same.
+            // No checkpoint is close to the range. The chain of the range is verified anyway.
             walk.checked = checkpoints.len();
             walk.tree = Tree::default();
             from
@@ -204,7 +204,7 @@ impl Runs {
     }
 }
 
-/// How far a walk has come.
+/// The progress of a verification.
 #[derive(Default)]
 struct Walk {
     tree: Tree,

@@ -1,7 +1,7 @@
-//! Names for the sessions of MCP clients, which carry what the client said of itself.
+//! Session ids of MCP clients that contain the capabilities of the client.
 //!
-//! A client says once whether it can ask its user, and is to be believed in every later request. Nothing is kept for that: the name of
-//! its session says so, signed for the key that it began with. Whoever uses the name with another key has a name and nothing else.
+//! A client declares once whether it supports elicitation, and that applies to all later requests. The host stores nothing for
+//! this: the session id contains it, signed for the API key that began the session. With another key, the session id grants nothing.
 
 use canon::digest::Digest;
 use flow::signed::{self, Domain};
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Caller, Runs};
 
-/// The longest name that is looked at, in bytes. Ours have less than half of it.
+/// The maximum length of a session id that is parsed, in bytes. Our ids have less than half of it.
 pub const MAX_NAME_BYTES: usize = 512;
 
-/// What the name of a session says.
+/// The content of a session id.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Client {
-    /// What tells it from others.
+    /// The random part.
     name: String,
-    /// The digest of whose it is. The key itself is named to nobody on the way.
+    /// The digest of the owner. The id does not contain the key itself.
     of: String,
-    /// Whether the client can ask its user.
+    /// Whether the client supports elicitation.
     elicits: bool,
 }
 
 impl Runs {
-    /// A name for the session of a client, out of bytes that nobody can guess.
+    /// Creates a session id for a client from random bytes.
     pub fn name_client(&self, caller: &Caller, random: [u8; 16], elicits: bool) -> String {
         let name = canon::encoding::hex(&random);
         let Some(secret) = self.inner.options.token_secrets.first().filter(|_| elicits) else { return name };
         signed::seal(Domain::MCP_CLIENT, &Client { name, of: of(caller), elicits }, secret)
     }
 
-    /// Whether the client of a session can ask its user, as far as this host gave the name of the session to this caller.
+    /// Whether the client of a session supports elicitation. False unless this host issued the session id to this caller.
     pub fn client_elicits(&self, caller: &Caller, session: &str) -> bool {
         if session.len() > MAX_NAME_BYTES {
             return false;
@@ -43,7 +43,7 @@ impl Runs {
     }
 }
 
-/// Neither the name of a tenant nor that of a key has a line end.
+/// The digest of a caller. A newline separates the parts, because neither of them contains one.
 fn of(caller: &Caller) -> String {
     Digest::of_bytes(format!("{}\n{}", caller.tenant, caller.principal).as_bytes()).to_hex()
 }

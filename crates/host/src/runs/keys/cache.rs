@@ -1,4 +1,4 @@
-//! Keys that were read a moment ago.
+//! A short-lived cache of API keys.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +9,24 @@ use tokio::sync::watch;
 
 use super::ApiKey;
 
-/// For how long a key is believed without asking the store: another process may take one back, and this one cannot know.
+/// How long a cached key is used without reading the store. This is short because another process may revoke a key.
 const BELIEVED_MS: u64 = 500;
-/// How many keys are kept in memory.
+/// How many keys are cached.
 const REMEMBERED: usize = 10_000;
 
-/// Keys that were read a moment ago. What this process itself records is forgotten at once; keys that do not exist are not kept, so
-/// that a new one is good as soon as it was made.
+/// The cached API keys. The cache is cleared when this process stores a key. Unknown keys are not cached, so that a new key is
+/// valid immediately.
 #[derive(Default)]
 pub(in super::super) struct KnownKeys {
     known: Mutex<Known>,
-    /// Another number whenever this process recorded a key.
+    /// Changes whenever this process stores a key.
     recorded: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Known {
     keys: HashMap<Digest, (Arc<ApiKey>, Timestamp)>,
-    /// How often something changed here. What was read before a change is not kept after it.
+    /// The number of changes. A key that was read before a change is not cached after it.
     changes: u64,
 }
 
@@ -38,7 +38,7 @@ impl KnownKeys {
     pub(super) fn get(&self, hash: &Digest, now: Timestamp) -> Option<Arc<ApiKey>> {
         let known = self.known();
         let (key, read_at) = known.keys.get(hash)?;
-        // A clock that was set back is no reason to believe for longer.
+        // If the clock was set back, the entry is not used.
         (read_at.0..read_at.0 + BELIEVED_MS).contains(&now.0).then(|| Arc::clone(key))
     }
 
@@ -52,13 +52,13 @@ impl KnownKeys {
             return;
         }
         if known.keys.len() >= REMEMBERED {
-            // Which ones go does not matter: they are read again when they are needed.
+            // Evicted keys are read again when they are needed.
             known.keys.clear();
         }
         known.keys.insert(hash, (Arc::clone(key), now));
     }
 
-    /// Forgets everything, because a key was recorded.
+    /// Clears the cache, because a key was stored.
     pub(in super::super) fn forget(&self) {
         let mut known = self.known();
         known.changes += 1;
@@ -67,7 +67,7 @@ impl KnownKeys {
         self.recorded.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Tells when this process recorded a key.
+    /// Notifies when this process stores a key.
     pub(super) fn recorded(&self) -> watch::Receiver<u64> {
         self.recorded.subscribe()
     }

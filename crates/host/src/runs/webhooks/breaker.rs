@@ -1,28 +1,28 @@
-//! Whom there is no point in calling for a while.
+//! Circuit breaker for webhook deliveries.
 
 use canon::time::Timestamp;
 
 use std::collections::VecDeque;
 
-/// After how many failures in a row nobody is called any more.
+/// After how many consecutive failures the circuit opens.
 pub const FAILURES: u32 = 4;
-/// For how long, in milliseconds.
+/// How long the circuit stays open, in milliseconds.
 pub const OPEN_MS: u64 = 60 * 60 * 1000;
-/// After how many failures within [`WINDOW_MS`] a subscription is given up.
+/// After how many failures within [`WINDOW_MS`] a subscription is disabled.
 pub const GIVEN_UP: usize = 100;
-/// A week.
+/// The window for counting failures, in milliseconds: one week.
 pub const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// How often each attempt is made again, and after how long, in milliseconds.
+/// The pauses between attempts, in milliseconds.
 const PAUSES_MS: [u64; 7] = [1000, 5000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000];
 
-/// When to try again after so many attempts; nothing when there were enough.
+/// When to retry after this number of attempts. `None` if no attempts are left.
 pub fn next_attempt(attempts: u32, now: Timestamp) -> Option<Timestamp> {
     let pause = usize::try_from(attempts).ok()?.checked_sub(1)?;
     PAUSES_MS.get(pause).map(|pause| now.plus(*pause))
 }
 
-/// What is known of how calls to one subscriber went.
+/// The delivery failures of one subscriber.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     in_a_row: u32,
@@ -31,18 +31,18 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Until when nobody is called; nothing when a call may be made. After the time one call may, as a probe.
+    /// Until when the circuit is open. `None` if a call is allowed. When the time is over, the next call is a probe.
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.open_until.filter(|until| *until > now)
     }
 
-    /// A call went well.
+    /// Records a successful call.
     pub fn succeeded(&mut self) {
         self.in_a_row = 0;
         self.open_until = None;
     }
 
-    /// A call failed. Says whether the subscription is given up.
+    /// Records a failed call. Returns whether the subscription must be disabled.
     pub fn failed(&mut self, now: Timestamp) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(1);
         if self.in_a_row >= FAILURES {

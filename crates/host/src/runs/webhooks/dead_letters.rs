@@ -1,4 +1,4 @@
-//! Deliveries that were given up: listed, and delivered again.
+//! Dead letters: deliveries without attempts left. They can be listed and delivered again.
 
 use std::sync::PoisonError;
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use super::{Webhook, put};
 use crate::runs::{ApiCode, Caller, Refusal, Respond, Runs};
 
-/// How many dead letters of a subscription are kept. Older ones are deleted.
+/// The maximum number of dead letters of a subscription. Older ones are deleted.
 pub const MAX_DEAD_LETTERS: usize = 1000;
 
-/// A delivery that was given up, without its content.
+/// A delivery without attempts left, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub delivery_id: String,
     pub run_id: RunId,
     pub event_id: String,
     pub event_type: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
     pub at: Timestamp,
     /// Why the last attempt failed.
@@ -48,7 +48,7 @@ impl Runs {
     /// The dead letters of a subscription, newest first.
     ///
     /// # Errors
-    /// When the tenant has no such subscription, or the store cannot be read.
+    /// If the tenant has no such subscription, or the store cannot be read.
     pub async fn dead_letters(
         &self,
         caller: &Caller,
@@ -60,11 +60,11 @@ impl Runs {
         Ok(buried.into_iter().map(DeadLetter::of).collect())
     }
 
-    /// Queues a dead letter again, with all its attempts. A subscription that was disabled after too many failures is enabled: who asks
-    /// for a delivery has repaired the receiver.
+    /// Queues a dead letter again, with all its attempts. This also enables a subscription that was disabled after too many failures,
+    /// because a caller who requests a redelivery has fixed the receiver.
     ///
     /// # Errors
-    /// When the tenant has no such subscription, or the subscription no such dead letter.
+    /// If the tenant has no such subscription, or the subscription has no such dead letter.
     pub async fn redeliver<R: Respond<()>>(
         &self,
         caller: &Caller,

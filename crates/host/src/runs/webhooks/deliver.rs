@@ -1,4 +1,4 @@
-//! The queue, emptied: signed, posted, tried again, given up.
+//! Processes the delivery queue: signs, posts, retries and buries deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -22,24 +22,24 @@ use crate::runs::interrupts::Recipient;
 use crate::runs::live::Loaded;
 use crate::runs::{Refusal, Runs};
 
-/// How many deliveries are looked up at once.
+/// How many deliveries are read from the queue at once.
 const BATCH: usize = 256;
-/// How long one subscriber may keep the others of a batch waiting: what is left is in the next.
+/// How long one subscriber may delay the rest of a batch. Its remaining deliveries are in the next batch.
 const TURN: Duration = Duration::from_secs(5);
-/// How long to sleep at most: the clock may have been set.
+/// The longest sleep. It is bounded because the clock may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// How many forks are followed to find out who named an address.
+/// The maximum number of nested forks that are followed to find the creator that named an address.
 const MAX_FORKS: usize = 16;
-/// How long to wait after the store failed.
+/// The pause after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// The `User-Agent` of deliveries.
 pub(super) const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
-/// What a delivery may cost. Only the status of the reply counts, so its body is discarded.
+/// The limits of a delivery request. Only the status of the response counts, so its body is discarded.
 const LIMITS: outbound::Limits =
     outbound::Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 
-/// A call that is ready to be made.
+/// A request that is ready to be sent.
 struct Call {
     url: String,
     headers: Vec<(&'static str, String)>,
@@ -47,10 +47,10 @@ struct Call {
 }
 
 impl Runs {
-    /// Delivers what is due, for ever. Ends when the host is drained.
+    /// Delivers due deliveries until the host is drained.
     pub async fn keep_delivering(&self) {
         while !self.is_stopping() {
-            // Registered before the store is asked, so that nothing that is queued meanwhile is missed.
+            // Registered before the store is read, so that a delivery that is queued meanwhile is not missed.
             let queued = self.inner.delivery_queued.notified();
             tokio::pin!(queued);
             queued.as_mut().enable();
@@ -84,11 +84,11 @@ impl Runs {
         }
     }
 
-    /// Delivers a batch: to each subscriber in order, to all of them at once. Says whether the store took what came of it.
+    /// Delivers a batch: sequentially for each subscriber, concurrently across subscribers. Returns whether the store recorded the results.
     async fn deliver(&self, due: Vec<Delivery>) -> bool {
         let mut groups: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
         for delivery in due {
-            // Callbacks go to as many addresses as there are runs.
+            // Each callback has its own address, so callbacks are not grouped.
             let key = match delivery.webhook_id.as_str() {
                 CALLBACK => delivery.delivery_id.as_str(),
                 subscription => subscription,
@@ -130,10 +130,10 @@ impl Runs {
         all
     }
 
-    /// Makes one attempt, and says what it changes.
+    /// Makes one attempt, and returns the changes that record it.
     ///
     /// # Errors
-    /// When the store cannot be read. The delivery stays in the queue, and this was not an attempt.
+    /// If the store cannot be read. The delivery stays in the queue, and the attempt does not count.
     async fn attempt(&self, delivery: Delivery) -> Result<Vec<Change>, Refusal> {
         let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
         let now = self.now();
@@ -155,7 +155,7 @@ impl Runs {
             return Ok(vec![self.bury(&delivery, reason)]);
         }
         if let Some(until) = self.with_breaker(&delivery.webhook_id, |breaker| breaker.closed_until(now)) {
-            // It counts as an attempt: otherwise a subscriber that is gone would fill the disk.
+            // This counts as an attempt; otherwise the queue of an unreachable subscriber would fill the disk.
             let reason = "the subscriber failed too often to be called";
             let mut changes = self.again_or_never(&delivery, reason, reason);
             for change in &mut changes {
@@ -173,7 +173,7 @@ impl Runs {
             Err(error) => {
                 let mut changes = self.again_or_never(&delivery, &error.to_string(), &causes(&error));
                 if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
-                    // Read again: its secret may have been rotated during the call.
+                    // Read again, because its secret may have been rotated during the call.
                     let found = self.store().webhook(&delivery.webhook_id).await?;
                     let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
                     let failed = webhook.map(|webhook| Webhook { failed: true, ..webhook });
@@ -203,11 +203,11 @@ impl Runs {
         outbound.send(call).await?.success().map(Reply::discard)
     }
 
-    /// Tries again later, or gives up. The reason is kept with the dead letter; the cause is for the log only.
+    /// Schedules a retry, or buries the delivery if no attempts are left. The dead letter has the reason; the cause is only logged.
     fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Vec<Change> {
         let attempts = delivery.attempts.saturating_add(1);
         let next = next_attempt(attempts, self.now());
-        // Never where to: an address may have a secret in it.
+        // Do not log the address: it may contain a secret.
         tracing::warn!(
             delivery.id = delivery.delivery_id,
             webhook.id = delivery.webhook_id.as_str(),
@@ -238,17 +238,17 @@ impl Runs {
         }
     }
 
-    /// The call of a run's own address, while it still waits for what it was queued for.
+    /// The request to a run's callback address. `None` if the run no longer waits for the interrupt.
     ///
     /// # Errors
-    /// When the store cannot be read: whether the run waits is not known.
+    /// If the store cannot be read, so that it is unknown whether the run waits.
     async fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
         let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
         match self.load(&RunId::new(text("runId"))).await {
             Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId")).await),
             Err(refusal) if refusal.is_host_failure() => Err(refusal),
-            // The run is gone.
+            // The run was deleted.
             Err(_) => Ok(None),
         }
     }
@@ -286,10 +286,10 @@ impl Runs {
         Some(Call { url, headers, body: body.to_string().into_bytes() })
     }
 
-    /// Whether the callback address of a run gets a token to answer with. The creator of the run named the address and must be
-    /// allowed to respond: the answer counts as theirs.
+    /// Whether the callback address of a run gets a token to reply with. The creator of the run named the address, and must be
+    /// allowed to respond, because the reply counts as theirs.
     async fn callback_may_respond(&self, genesis: &Genesis) -> bool {
-        // The address of a branch was named by the creator of the run that it was forked from, perhaps over several forks.
+        // The address of a branch was named by the creator of its source, possibly across several forks.
         let mut fork = genesis.fork.clone();
         for _ in 0..MAX_FORKS {
             let Some(source) = fork.take() else {
@@ -304,10 +304,10 @@ impl Runs {
     }
 }
 
-/// The call of a subscriber, signed for this moment.
+/// The request to a subscriber, signed for this moment.
 fn signed(webhook: &Webhook, delivery: &Delivery, now: Timestamp) -> Call {
     let (seconds, secrets) = (now.0 / 1000, webhook.secrets_at(now));
-    // During a rotation this stays on the previous secret, which receivers of this signature know.
+    // During a rotation this stays the previous secret, which receivers of this signature know.
     let secret = secrets.last().copied().unwrap_or(&webhook.secret);
     let body: Value = serde_json::from_slice(&delivery.body).unwrap_or(Value::Null);
     let kind = body.pointer("/event/type").and_then(Value::as_str).unwrap_or_default().to_owned();

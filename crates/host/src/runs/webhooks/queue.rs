@@ -1,4 +1,4 @@
-//! What is to be told, written with what happened.
+//! Queues deliveries, in the same commit as the events.
 
 use flow::definition::Definition;
 use flow::event::{Event, event_id};
@@ -14,7 +14,7 @@ use crate::causes;
 use crate::runs::Runs;
 use crate::runs::feed::shown;
 
-/// The name of the subscription that a run's own address stands for. No subscription has it.
+/// The reserved subscription id for a run's callback address. No subscription has it.
 pub(super) const CALLBACK: &str = "callback";
 
 impl Runs {
@@ -25,7 +25,7 @@ impl Runs {
         }
         match self.subscriptions(&genesis.tenant).await {
             Ok(subscriptions) => subscriptions,
-            // Not a reason to stop a run, but subscribers miss these events.
+            // This is not a reason to stop a run, but subscribers miss these events.
             Err(refusal) => {
                 let (run_id, cause) = (&genesis.run_id, causes(&refusal));
                 tracing::error!(
@@ -38,7 +38,7 @@ impl Runs {
         }
     }
 
-    /// Adds the deliveries of events to a commit.
+    /// Adds the deliveries for events to a commit.
     pub(in crate::runs) fn queue(
         &self,
         definition: &Definition,
@@ -56,7 +56,7 @@ impl Runs {
                 if !webhook.events.iter().any(|wanted| wanted == event.data.name()) {
                     continue;
                 }
-                // The event is told as every reader sees it: as it is kept, byte by byte, where nothing of it is hidden.
+                // Subscribers get the event as every reader sees it: the stored bytes if nothing in it is hidden.
                 let shown = shown(mask.as_ref(), &genesis.run_id, text.as_str().into());
                 let Some(shown) = shown else { continue };
                 let head = json!({"runId": genesis.run_id, "workspaceId": genesis.tenant}).to_string();
@@ -72,7 +72,7 @@ impl Runs {
         }
     }
 
-    /// Adds to a commit that the run's own address is called, because a person is needed.
+    /// Adds a delivery to the run's callback address to a commit, because the run waits for a person.
     pub(in crate::runs) fn queue_callback(
         &self,
         state: &RunState,
@@ -82,7 +82,7 @@ impl Runs {
         let genesis = &state.genesis;
         let interrupt = state.interrupts.get(node_id);
         if let (Some(interrupt), Some(_), false) = (interrupt, &genesis.callback_url, is_replay(genesis)) {
-            // The token is made when the call is: it is kept nowhere.
+            // The token is created when the request is sent. It is not stored.
             let body = json!({"runId": genesis.run_id, "nodeId": node_id, "interruptId": interrupt.id});
             changes.push(Change::PutDelivery {
                 delivery_id: format!("{CALLBACK}:{}", interrupt.id),
@@ -100,7 +100,7 @@ fn is_replay(genesis: &Genesis) -> bool {
 }
 
 impl Webhook {
-    /// Whether runs with these tags are of interest.
+    /// Whether the subscription matches runs with these tags.
     fn wants(&self, tags: &[String]) -> bool {
         !self.failed && (self.tags.is_empty() || self.tags.iter().any(|tag| tags.contains(tag)))
     }

@@ -1,4 +1,4 @@
-//! A new secret for a subscription, without an interruption: for a while deliveries have a signature under each secret.
+//! Rotates the secret of a subscription. For a transition period, deliveries have a signature for each secret.
 
 use canon::time::Timestamp;
 use flow::id::SubscriptionId;
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{PreviousSecret, Webhook, put, standard};
 use crate::runs::{ApiCode, Caller, Refusal, Respond, Runs};
 
-/// For how long the previous secret still signs. Advertised.
+/// For how long the previous secret still signs, in seconds. Discovery advertises it.
 pub const OVERLAP_SECONDS: u64 = 24 * 60 * 60;
 
-/// A secret that was replaced.
+/// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotatedSecret {
     pub rotated_at: Timestamp,
@@ -19,11 +19,11 @@ pub struct RotatedSecret {
 }
 
 impl Runs {
-    /// Replaces the secret of a subscription that is signed with Standard Webhooks. The previous secret signs too for
-    /// [`OVERLAP_SECONDS`]; one before that stops at once.
+    /// Replaces the secret of a subscription with Standard Webhooks signatures. The previous secret also signs for
+    /// [`OVERLAP_SECONDS`]; an older one stops immediately.
     ///
     /// # Errors
-    /// When the tenant has no such subscription, it did not ask for Standard Webhooks, or the secret has another form.
+    /// If the tenant has no such subscription, the subscription does not use Standard Webhooks, or the secret is malformed.
     pub async fn rotate_webhook_secret<R: Respond<RotatedSecret>>(
         &self,
         caller: &Caller,

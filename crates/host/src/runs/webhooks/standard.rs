@@ -1,5 +1,5 @@
-//! Standard Webhooks 1.0.0 (RFC 0201), for subscriptions that ask for it: signatures that common libraries verify, an id that stays the same on
-//! every attempt, and a check that the receiver wants the deliveries.
+//! Standard Webhooks 1.0.0 (RFC 0201), for subscriptions that request it: signatures that common libraries verify, an id that
+//! is the same for every attempt, and a verification that the receiver wants the deliveries.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::runs::{ApiCode, Refusal, Runs};
 /// How a delivery is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureAlgorithm {
-    /// The scheme of the protocol. Every delivery has it.
+    /// The scheme of the protocol. Every delivery has this signature.
     V1,
-    /// Standard Webhooks, beside `v1`.
+    /// Standard Webhooks, in addition to `v1`.
     StandardWebhooks1,
 }
 
@@ -44,13 +44,13 @@ impl SignatureAlgorithm {
     }
 }
 
-/// How many bytes a secret encodes.
+/// The allowed sizes of a decoded secret, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// What a verification may cost. The reply only repeats a challenge.
+/// The limits of a verification request. The response only repeats a challenge.
 const LIMITS: outbound::Limits =
     outbound::Limits { head: Duration::from_secs(10), whole: Some(Duration::from_secs(10)), body: 64 << 10 };
 
-/// Reads base64 as the libraries of receivers do: with or without padding, and whatever the last bits are.
+/// Decodes base64 like the libraries of receivers: padding is optional, and trailing bits are ignored.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -74,7 +74,7 @@ pub(super) fn check_secret(secret: Option<&str>) -> Result<(), Refusal> {
     Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "secret"))
 }
 
-/// The id of a delivery: the same on every attempt, and different for every subscription and event.
+/// The message id of a delivery: the same for every attempt, and unique for each subscription and event.
 pub(super) fn message_id(delivery_id: &str) -> String {
     format!("msg_{}", &Digest::of_bytes(delivery_id.as_bytes()).to_hex()[..32])
 }
@@ -104,10 +104,10 @@ pub(super) fn headers(
 }
 
 impl Runs {
-    /// Asks a receiver once whether it wants deliveries: it has to repeat a challenge.
+    /// Verifies once that a receiver wants deliveries: it must repeat a challenge.
     ///
     /// # Errors
-    /// `webhook_endpoint_unverified`, with what went wrong and nothing of the reply.
+    /// `webhook_endpoint_unverified`, with the reason and no part of the response.
     pub(super) async fn verify_endpoint(&self, url: &str, secret: &str) -> Result<(), Refusal> {
         let challenge = self.new_id("")?;
         let body = json!({"type": "openwop.webhook.verification", "challenge": challenge}).to_string();
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_signature_of_the_published_example() {
-        // The example of the specification's reference libraries.
+        // The example of the reference libraries of the specification.
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
         let body = br#"{"test": 2432232314}"#;
         let headers = headers("msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(), 1_614_265_330, body, &[secret]);

@@ -96,7 +96,7 @@ impl Annotate {
     }
 }
 
-/// Says which member goes with which kind: an alternative for each.
+/// Adds one alternative for each kind, with the field that belongs to it.
 fn signal_schema(schema: &mut Schema) {
     let alternative = |kind: &str| {
         let member = schema.as_value()["properties"].get(kind).cloned();

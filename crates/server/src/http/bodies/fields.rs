@@ -1,4 +1,4 @@
-//! What members of bodies are made of: each type reads a value and has a JSON Schema that says the same.
+//! The field types of request bodies. Each type parses a value and has a JSON Schema that accepts the same values.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 
-/// Implements [`JsonSchema`] for a type whose schema stands where it is used.
+/// Implements [`JsonSchema`] for a type whose schema is inlined.
 macro_rules! inline_schema {
     ($type:ty $(where [$($parameter:tt)+])?, $generator:ident => $schema:expr) => {
         impl $(<$($parameter)+>)? JsonSchema for $type {
@@ -29,12 +29,12 @@ pub(super) use inline_schema;
 
 /// A value that a caller sends.
 pub(in crate::http) trait Field: Sized {
-    /// What it has to be, as it follows "has to be".
+    /// What the value must be. The text continues the sentence "has to be …".
     fn expected() -> Cow<'static, str>;
 
     fn read(value: Value) -> Result<Self, Problem>;
 
-    /// What it is where it is left out; nothing where it may not be.
+    /// The value if the field is missing; `None` if the field is required.
     fn missing() -> Option<Self> {
         None
     }
@@ -108,7 +108,7 @@ impl<const LEAST: usize, const MOST: usize> Field for Text<LEAST, MOST> {
     }
 }
 
-// A schema counts characters and the host bytes. For ASCII they are the same.
+// JSON Schema counts characters and the host counts bytes. For ASCII they are the same.
 inline_schema!(Text<LEAST, MOST> where [const LEAST: usize, const MOST: usize], _generator => {
     let mut schema = json_schema!({"type": "string"});
     if LEAST > 0 {
@@ -159,7 +159,7 @@ impl<const LEAST: u64, const MOST: u64> Field for Whole<LEAST, MOST> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole, and within bounds")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer within the limits")]
 fn whole(value: &Value) -> Option<u64> {
     let spelt = |number: f64| number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
     value.as_u64().or_else(|| value.as_f64().filter(|number| spelt(*number)).map(|number| number as u64))
@@ -227,7 +227,7 @@ impl<T: Field, const LEAST: usize, const MOST: usize> Field for List<T, LEAST, M
         match value {
             Value::Array(items) if (LEAST..=MOST).contains(&items.len()) => {
                 let items: Result<_, _> = items.into_iter().map(T::read).collect();
-                // The place in the list is left out: the limits of an item are part of what the list has to be.
+                // The error does not name the index of the item: the limits of an item are part of what the list must be.
                 items.map(Self).map_err(|_| Problem::wrong(Self::expected()))
             }
             _ => Err(Problem::wrong(Self::expected())),
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// A value is read exactly where the schema of its type takes it.
+    /// A field accepts exactly the values that its schema accepts.
     #[test]
     fn a_field_takes_what_its_schema_takes() {
         fn check<T: Field + JsonSchema>() {

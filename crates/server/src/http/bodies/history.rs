@@ -1,4 +1,4 @@
-//! Runs compared, where they came from, and the audit log.
+//! Bodies for run comparison, run ancestry and the audit log.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Answers to what runs wait for.
+//! Bodies for resolving interrupts.
 
 use canon::time::Timestamp;
 use flow::id::{NodeId, RunId};

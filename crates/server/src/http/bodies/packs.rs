@@ -1,4 +1,4 @@
-//! What is said about published packs.
+//! Bodies for changes to published packs.
 
 use packs::registry::{Deprecation, RotateRequest, Yank};
 

@@ -1,13 +1,13 @@
-//! What is wrong with a body.
+//! Validation errors of request bodies.
 
 use std::borrow::Cow;
 
 use host::runs::{ApiCode, Refusal};
 
-/// What is wrong with a body, and where.
+/// A validation error, and the field that it is about.
 #[derive(Debug)]
 pub(in crate::http) struct Problem {
-    /// The names that lead to the place, the innermost first. None for the body itself.
+    /// The field names that lead to the value, innermost first. Empty for the body itself.
     path: Vec<&'static str>,
     what: What,
     hint: Option<&'static str>,
@@ -15,13 +15,13 @@ pub(in crate::http) struct Problem {
 
 #[derive(Debug)]
 enum What {
-    /// A member that has to be there is not.
+    /// A required field is missing.
     Missing { expected: Cow<'static, str> },
-    /// A value is not what it has to be.
+    /// A value is invalid.
     Wrong { expected: Cow<'static, str> },
-    /// An object has a member that nobody reads.
+    /// An object has an unknown field.
     Unknown { known: &'static [&'static str], meant: Option<&'static str> },
-    /// A sentence about a member.
+    /// A message about a field.
     Other { message: Cow<'static, str> },
 }
 
@@ -38,24 +38,24 @@ impl Problem {
         Self::new(What::Wrong { expected: expected.into() })
     }
 
-    /// `name` is what the caller wrote. It is compared and not repeated: it may be a secret in the wrong place.
+    /// `name` is what the caller sent. It is compared but never echoed, because it may be a secret in the wrong field.
     pub(super) fn unknown(name: &str, known: &'static [&'static str]) -> Self {
         let meant = canon::nearest::nearest(name, known.iter().copied(), 1).first().copied();
         Self::new(What::Unknown { known, meant })
     }
 
-    /// A sentence that follows the name of the member.
+    /// A message that continues the name of the field.
     pub(super) fn other(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(What::Other { message: message.into() })
     }
 
-    /// The same problem, of a member of an object.
+    /// The same error, inside the field `name` of an object.
     pub(super) fn below(mut self, name: &'static str) -> Self {
         self.path.push(name);
         self
     }
 
-    /// Adds what helps the caller.
+    /// Adds a hint for the caller.
     pub(super) fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self

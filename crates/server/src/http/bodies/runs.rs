@@ -351,7 +351,7 @@ impl Results {
                 CancelResult::refused(None, "validation_error", "an id of a run is a text of 1 to 128 bytes")
             }
             Item::Id(run_id) => {
-                // It is echoed, and may be a secret that was sent by mistake.
+                // The id is echoed and may be a secret that was sent by mistake, so it is redacted.
                 let shown = flow::redact::text(run_id.as_str()).into_owned();
                 match results.next() {
                     Some(result) => CancelResult::of(shown, result),

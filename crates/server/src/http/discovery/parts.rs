@@ -1,4 +1,4 @@
-//! Models, modules of packs, chains and the catalogue for tests: each said only where it is served.
+//! The families for models, pack modules, chains and the test catalogue. Each is advertised only if it is served.
 
 use ai::completion::{DEFAULT_ATTEMPTS, ENVELOPES_PER_TURN, reliability};
 use ai::envelope::Kinds;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::super::state::Service;
 use super::Said;
 
-/// What modules of packs may call.
+/// The host functions that pack modules may call.
 const HOST_CALLS: [&str; 8] = [
     "openwop_channel_read",
     "openwop_channel_write",
@@ -39,7 +39,7 @@ fn modules<'a>(state: &Said<'a>) -> Option<&'a Modules> {
     state.executors.and_then(Executors::modules)
 }
 
-/// The kinds of envelopes that are taken, with their versions: those that everybody knows, and those of the settings.
+/// The envelope kinds that are accepted, with their versions: the universal ones and those of the settings.
 pub(super) fn envelopes(state: &Service) -> Vec<(String, u64)> {
     let own = models(state).map(|models| models.kinds().clone());
     let kinds = own.unwrap_or_else(|| Kinds::only([]));
@@ -50,12 +50,12 @@ pub(super) fn envelopes(state: &Service) -> Vec<(String, u64)> {
     kinds.known().into_iter().map(current).collect()
 }
 
-/// How many envelopes a model may give in one call.
+/// The maximum number of envelopes that a model may return in one call.
 pub(super) fn envelopes_per_turn(state: &Service) -> u64 {
     models(state).map_or(0, |_| u64::from(ENVELOPES_PER_TURN))
 }
 
-/// How often a model is asked again.
+/// The maximum number of times that a model is asked again after an invalid reply.
 pub(super) fn schema_rounds(state: &Service) -> u64 {
     models(state).map_or(0, |_| u64::from(DEFAULT_ATTEMPTS - 1))
 }
@@ -99,7 +99,7 @@ pub(super) fn extend(state: &Said<'_>, families: &mut Map<String, Value>) {
         let observability = families.entry("observability").or_insert_with(|| json!({}));
         observability["testSeams"] = seams;
     }
-    // Chains are expanded for whoever writes workflows, and here that is the seam alone.
+    // Only the test seam expands chains.
     if state.settings.test_seams {
         put(families, "workflowChainPacks", json!({"supported": true}));
     }
@@ -111,7 +111,7 @@ pub(super) fn extend(state: &Said<'_>, families: &mut Map<String, Value>) {
     }
 }
 
-/// Says of a flag that it is not served. Where it is more than a flag, its family goes.
+/// Marks a flag as not supported. If the value is not a boolean, its family is removed.
 pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
     let (family, _) = flag.split_once('.').unwrap_or((flag, ""));
     let found = families.get_mut(family).and_then(|value| match flag.split_once('.') {
@@ -125,7 +125,7 @@ pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
     }
 }
 
-/// Nodes resolve and compose; there are no routes for templates, and agents bring none.
+/// Nodes resolve and compose prompts. There are no routes for templates, and agents contribute none.
 fn prompts(state: &Said<'_>, models: &Models) -> Value {
     let kinds: Vec<&str> = PromptKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let secrets = state.runs.serves_secrets();

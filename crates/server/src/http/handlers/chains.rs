@@ -83,7 +83,7 @@ async fn manifest(
     };
     on_a_thread(move || match installed.load_verified(&name, version.as_ref(), &[]) {
         Ok(pack) => Ok(Some(pack.manifest)),
-        // The suite's own pack of that name counts, if it is installed.
+        // If the suite installed its own pack of that name, that one is used.
         Err(error) if error.code() == PackErrorCode::NotFound => Ok(built_in),
         Err(error) => Err(error),
     })
@@ -97,7 +97,7 @@ fn sample() -> &'static Manifest {
 }
 
 fn document() -> Value {
-    // In words, or as a phrase such as `one-sentence`.
+    // A number of words, or a phrase such as `one-sentence`.
     let length = json!({"type": ["integer", "string"], "minimum": 1, "maximum": 2000, "maxLength": 64, "default": "one-paragraph"});
     let prompt = |text: &str| {
         json!({

@@ -1,4 +1,4 @@
-//! Runs: ended, one or many, halted, continued.
+//! Run control: cancel, bulk cancel, pause, resume.
 
 use canon::time::Timestamp;
 use flow::id::RunId;

@@ -1,7 +1,7 @@
 //! Accepts an envelope without a run. The `ai` crate decides.
 //!
-//! With `projectTo` the resulting events are stored beside the logs of runs, where other seams read them. With `persistedDedup` that log,
-//! and the outcomes that were remembered for the run, determine what came before.
+//! With `projectTo`, the resulting events are stored in the test log, where other seams read them. With `persistedDedup`, that log
+//! and the outcomes remembered for the run determine the earlier outcomes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ use super::models::MAX_RUN_ID_BYTES;
 use super::seams;
 use super::toggles::AI_ENVELOPE;
 
-/// How many envelopes are remembered.
+/// The maximum number of remembered envelopes.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The outcomes of envelopes, by tenant and correlation id. The oldest are dropped first, for all tenants together.
@@ -115,7 +115,8 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         Some(given) => Some((run_id(given)?, logged(call, run_id(given)?).await)),
     };
     let tenant = call.caller.tenant.as_str();
-    // What the caller says came before, else what this process remembers: for a run if one is named, otherwise for the tenant.
+    // The earlier outcomes given by the caller, otherwise those that this process remembers: for a run if one is named, else for the
+    // tenant.
     let known = |id: &str| match &log {
         Some((run_id, log)) => {
             from_log(log, id).or_else(|| call.state.correlations.get(tenant, &of_run(run_id, id)))
@@ -142,7 +143,7 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         projection.record(call, &mut verdict, &kinds);
     }
     let mut outcome = verdict.outcome.to_value();
-    // Only an accepted envelope is remembered: others may be sent again.
+    // Only accepted envelopes are remembered: refused ones may be sent again.
     if let Some(known) =
         verdict.envelope.as_ref().filter(|_| verdict.outcome.status() == "accepted" && !verdict.is_recorded())
     {
@@ -153,7 +154,7 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         };
         call.state.correlations.keep(tenant, key, prior);
     }
-    // Suites look for what is wrong with a timestamp in the reason, which otherwise is only a code.
+    // Suites look for the timestamp error in the reason, which is otherwise only a code.
     if outcome["details"][0]["keyword"] == "format" {
         let reason = outcome["reason"].as_str().unwrap_or_default();
         outcome["reason"] =

@@ -1,4 +1,4 @@
-//! Refusals of the parts of the host that have codes of their own.
+//! Error replies for parts of the host that have their own codes.
 
 use axum::response::Response;
 use host::runs::{ApiCode, Refusal};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::response;
 
-/// A refusal in the flat form of the protocol.
+/// An error reply in the flat form of the protocol.
 pub(super) fn flat(status: u16, code: &str, message: &str, details: Map<String, Value>) -> Response {
     let mut body = json!({"error": code, "message": message});
     if !details.is_empty() {
@@ -19,12 +19,12 @@ pub(super) fn flat(status: u16, code: &str, message: &str, details: Map<String, 
     response::json(status, &body)
 }
 
-/// A refusal in the nested form of raw seams.
+/// An error reply in the nested form of the test seams.
 pub(super) fn nested(status: u16, code: &str, message: &str) -> Response {
     response::json(status, &json!({"error": {"code": code, "message": message}}))
 }
 
-/// What a seam was asked is not what it takes.
+/// The error reply for invalid arguments of a seam.
 pub(super) fn invalid_argument(message: &str) -> Response {
     nested(400, "invalid_argument", message)
 }
@@ -34,7 +34,7 @@ pub(super) fn publish(error: &PublishError) -> Response {
 }
 
 pub(super) fn registry(error: &RegistryError) -> Response {
-    // What the disk said is for the log, not for callers.
+    // Disk errors are logged and not sent to callers.
     let status = error.code.http_status();
     if status >= 500 {
         tracing::error!(code = error.code.as_str(), message = error.message, "the registry failed");
@@ -63,7 +63,7 @@ pub(super) fn pack(error: &PackError) -> Response {
     flat(status, error.code().as_str(), error.message(), error.details().clone())
 }
 
-/// Work that holds a thread: of the disk, or of a compressor.
+/// Runs blocking work on its own thread: disk access or compression.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {

@@ -1,9 +1,9 @@
-//! `GET /v1/runs/{runId}/events`: a run while it happens, or its log as one document.
+//! `GET /v1/runs/{runId}/events`: the events of a run as a live stream, or its log as one document.
 //!
-//! A stream shows updates unless `streamMode` asks for something else. A document is the whole log unless `streamMode` filters it.
+//! A stream shows updates unless `streamMode` selects something else. A document is the whole log unless `streamMode` filters it.
 //!
-//! A stream is pulled by its reader: what was recorded first, then what happens, without a gap and without a task of its own.
-//! A reader that is slow holds one batch and its place; what it misses meanwhile it reads from the store.
+//! The reader pulls the stream: first recorded events, then new ones, without a gap and without a separate task. A slow reader holds
+//! one batch and its position; it reads the events it missed from the store.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -35,11 +35,11 @@ use super::runs::join;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// The longest time that events are gathered, in milliseconds.
+/// The longest time for which events are buffered, in milliseconds.
 const MAX_BUFFER_MS: u64 = 5000;
-/// What a gathered frame holds at most.
+/// The maximum number of events in a buffered frame.
 const MAX_GATHERED: usize = 1000;
-/// What one answer without a stream holds at most, in bytes. The rest is there with `Last-Event-ID`.
+/// The maximum size of a reply that is not a stream, in bytes. The client reads the rest with `Last-Event-ID`.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// The part of an event that decides whether it is shown.
@@ -52,7 +52,7 @@ struct Shape<'a> {
 }
 
 pub(in super::super) async fn stream(call: Call) -> Answered {
-    // Everything that can be wrong is said before anybody asks which media type is wanted.
+    // All parameters are validated before the media type is negotiated.
     let mode = call.query.text("streamMode");
     let modes = StreamModes::parse(mode).map_err(|error| {
         let supported: Vec<_> = StreamMode::ALL.iter().map(|mode| mode.as_str()).collect();
@@ -72,7 +72,7 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     })?;
     let messages = call.query.text("streamMode").is_some_and(|text| text.contains("messages"));
     let resumed = from > 0;
-    // Notes are of the kind that readers of updates see.
+    // Notes belong to the events that readers of updates see.
     let notes = !modes.is_values() && modes.show(&EventKind::Other("run.annotated".into()));
     let following = if notes { following.with_notes() } else { following };
     let watch = Watch {
@@ -101,7 +101,7 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     Ok(response)
 }
 
-/// The sequence of the last event that the reader has.
+/// The sequence of the last event that the client has received.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let sequence = value.to_str().ok().and_then(|text| text.trim().parse().ok());
@@ -111,7 +111,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     })
 }
 
-/// Whether the reader takes JSON and no stream.
+/// Whether the client accepts JSON and not event streams.
 fn wants_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let media: Vec<_> = accepted
@@ -122,7 +122,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
         && !media.iter().any(|media| media == "text/event-stream")
 }
 
-/// What was recorded so far, as one document: everything, or what the modes of a filter show.
+/// The recorded events as one document: all of them, or those that the modes of a filter show.
 async fn page(
     mut following: Following,
     filter: Option<&StreamModes>,
@@ -158,16 +158,16 @@ fn shape(text: &str) -> Option<Shape<'_>> {
     serde_json::from_str(text).ok()
 }
 
-/// How far a stream is.
+/// The phase of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It goes on where another broke off. A stream of snapshots shows the latest first.
+    /// The stream resumes an earlier one. A stream of snapshots sends the latest snapshot first.
     Resuming,
-    /// What was recorded is read.
+    /// Recorded events are being read.
     Recorded,
-    /// What happens is waited for.
+    /// The stream waits for new events.
     Live,
-    /// Nothing follows.
+    /// The stream has ended.
     Ended,
 }
 
@@ -186,7 +186,7 @@ struct Watch {
     phase: Phase,
     keep_alive: Duration,
     stopping: watch::Receiver<bool>,
-    /// The request, for the log.
+    /// The span of the request, for log lines.
     span: tracing::Span,
     _place: OwnedSemaphorePermit,
     _counted: UnderWay,
@@ -216,13 +216,13 @@ impl Watch {
         }
     }
 
-    /// Waits for what happens next: an event, the time to send what was gathered, or the time to say that nothing happens.
+    /// Waits for the next new event, the time to flush the buffer, or the time to send a keep-alive.
     async fn wait(&mut self) {
         let quiet_until = Instant::now() + self.keep_alive;
         let wake_at = self.flush_at.map_or(quiet_until, |flush_at| flush_at.min(quiet_until));
         let (following, stopping) = (&mut self.following, &mut self.stopping);
         let stopped = async {
-            // An error would be a service that is gone, which is stopped too.
+            // An error means that the service is gone, which also counts as stopping.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
         tokio::select! {
@@ -243,7 +243,7 @@ impl Watch {
         }
     }
 
-    /// A run may have ended before anybody told: its record says so.
+    /// A run may have ended without a notification, so this reads its record again.
     async fn look_again(&mut self) {
         match self.following.stored().await {
             Ok(Some(batch)) => self.take(batch).await,
@@ -261,7 +261,7 @@ impl Watch {
 
     async fn take(&mut self, batch: Batch) {
         if let Some(note) = &batch.note {
-            // Without an id: it is not in the log, and nobody can go on after it.
+            // Without an id: a note is not in the log, so a client cannot resume after it.
             self.ready.push_back(Frame::default().event("run.annotated").data(&**note));
             return;
         }
@@ -269,7 +269,7 @@ impl Watch {
             let shown =
                 batch.events.iter().rev().find(|(_, text)| self.shows(text)).map(|(sequence, _)| *sequence);
             if let Some(sequence) = shown {
-                // The states between the events of one append never were: the append is one step.
+                // An append is one step, so the states between its events never existed.
                 match &batch.snapshot {
                     Some(snapshot) => self.push_snapshot(Some(sequence), snapshot),
                     None if batch.is_last || self.is_newest().await => {
@@ -288,7 +288,7 @@ impl Watch {
         }
     }
 
-    /// Whether everything that was recorded has been read.
+    /// Whether all recorded events have been read.
     async fn is_newest(&self) -> bool {
         let status = self.state.runs.status(&self.caller, &self.run_id).await;
         status.is_ok_and(|(_, next)| next <= self.following.position())
@@ -320,7 +320,7 @@ impl Watch {
         }
     }
 
-    /// Sends what was gathered.
+    /// Sends the buffered events.
     fn flush(&mut self) {
         self.flush_at = None;
         let gathered = std::mem::take(&mut self.gathered);
@@ -329,7 +329,7 @@ impl Watch {
         self.ready.push_back(frame("batch", *last, &format!("[{}]", texts.join(","))));
     }
 
-    /// The snapshot as it is now.
+    /// Sends the current snapshot.
     async fn show_snapshot(&mut self, sequence: Option<u64>) {
         match self.state.runs.read(&self.caller, &self.run_id).await {
             Ok((snapshot, next)) => {
@@ -349,7 +349,7 @@ impl Watch {
         self.ready.push_back(snapshot);
     }
 
-    /// Ends a stream that cannot go on. Its reader comes back with `Last-Event-ID`; the log has the cause, under the request's id.
+    /// Ends a stream after an error. The client reconnects with `Last-Event-ID`; the cause is logged under the id of the request.
     fn fail(&mut self, refusal: &Refusal) {
         let (run_id, cause) = (&self.run_id, host::causes(refusal));
         self.span
@@ -363,7 +363,7 @@ impl Watch {
     }
 }
 
-/// A frame. Data is JSON, which has no raw line break; a type that has one would break the frame, so it loses its name.
+/// A frame. The data is JSON without raw line breaks. An event type with a line break would break the frame, so its name is omitted.
 fn frame(name: &str, sequence: u64, data: &str) -> Frame {
     let name = if name.contains(['\n', '\r']) { "message" } else { name };
     Frame::default().id(sequence.to_string()).event(name).data(data)

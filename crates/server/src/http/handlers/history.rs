@@ -1,4 +1,4 @@
-//! What is kept besides the run itself: forks, notes, bundles, the audit log.
+//! Forks, notes, debug bundles and the audit log.
 
 use host::runs::annotations::Annotation as Kept;
 use host::runs::fork::ForkedRun;
@@ -46,7 +46,7 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     let from = call.query.number("fromSeq", 0..=MAX_SEQUENCE)?;
     let to = call.query.number("toSeq", 0..=MAX_SEQUENCE)?;
     let (runs, caller) = (call.state.runs.clone(), call.caller);
-    // Hashing a long log takes seconds, so it has a thread of its own.
+    // Hashing a long log takes seconds, so it runs on a blocking thread.
     let runtime = tokio::runtime::Handle::current();
     let verify = move || runtime.block_on(runs.audit_verify(&caller, from, to));
     let verified = tokio::task::spawn_blocking(verify).await;
@@ -57,5 +57,5 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     Ok(response::body_of(200, &Verified::from(verified.map_err(failed)??)))
 }
 
-/// The greatest sequence that is looked up. The store keeps signed numbers, and no log is as long.
+/// The highest sequence that is looked up. The store keeps signed integers, and no log is that long.
 pub(super) const MAX_SEQUENCE: u64 = 1 << 53;

@@ -1,4 +1,4 @@
-//! Answers to what runs wait for.
+//! Interrupts: inspect and resolve.
 
 use host::runs::StoredReply;
 use host::runs::interrupts::AnsweredInterrupt;
@@ -21,7 +21,7 @@ pub(in super::super) async fn inspect(call: Call) -> Answered {
     Ok(response::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id()).await?))
 }
 
-/// `POST /v1/runs/{runId}/approvals/{nodeId}`: as before interrupts had a name, with the answer as the body itself.
+/// `POST /v1/runs/{runId}/approvals/{nodeId}`: the older form of resolving an interrupt. The body itself is the answer.
 pub(in super::super) async fn approve(mut call: Call) -> Answered {
     let is_bare = call.body.as_object().is_some_and(|body| !body.contains_key("resumeValue"));
     let value = match is_bare {

@@ -1,6 +1,6 @@
-//! `GET /v1/mcp`: what clients of MCP are told without having asked: that there are other tools, resources or prompts than before.
+//! `GET /v1/mcp`: notifications for MCP clients that the lists of tools, resources or prompts have changed.
 //!
-//! What is told is that something changed, and never what: a client asks again. A workflow that is registered as it was changes nothing.
+//! A notification says only that a list changed; the client requests the list again. Registering an unchanged workflow sends nothing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,17 +21,17 @@ use super::super::route::Answered;
 use super::mount;
 use crate::mount::lists::Lists;
 
-/// For how long changes are gathered: many workflows are often registered at once, and all of them are one change of the lists.
+/// How long changes are collected. Many workflows are often registered together, and all of them are one change of the lists.
 const GATHERED: Duration = Duration::from_millis(100);
 
-/// A client that listens.
+/// A client that listens for notifications.
 struct Listener {
     call: Call,
     changes: Changes,
     stopping: watch::Receiver<bool>,
-    /// What it was shown, or could have been.
+    /// The lists at the last check.
     seen: Lists,
-    /// What it is still to be told.
+    /// Notifications that are not sent yet.
     told: VecDeque<&'static str>,
     _place: OwnedSemaphorePermit,
     _counted: UnderWay,
@@ -50,7 +50,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })?;
     let every = call.state.settings.keep_alive;
-    // Before the first look, so that nothing falls in between.
+    // Subscribed before the first read, so that no change is missed.
     let changes = call.state.runs.exposed_changes(&call.caller.tenant);
     let listener = Listener {
         changes,
@@ -69,7 +69,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
 }
 
 impl Listener {
-    /// The next thing that it is told; nothing when the host stops.
+    /// The next notification; `None` when the host stops.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(of) = self.told.pop_front() {
@@ -80,7 +80,7 @@ impl Listener {
                 _ = self.stopping.wait_for(|stopping| *stopping) => return None,
                 () = async { self.changes.next().await; sleep(GATHERED).await } => self.changes.forget(),
             }
-            // What cannot be read now is looked at again with the next change.
+            // If the lists cannot be read now, the next change checks them again.
             if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller).await {
                 self.told.extend(self.seen.changed(&lists));
                 self.seen = lists;

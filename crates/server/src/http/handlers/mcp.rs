@@ -1,9 +1,9 @@
-//! `POST /mcp`: the messages of MCP, one in each request.
+//! `POST /mcp`: MCP messages, one per request.
 //!
-//! Nothing is remembered between two requests, whichever edition of the protocol a client speaks: `initialize` is answered without a
-//! session, a message needs none, and every answer is one JSON document. A client may come back after any pause, to another
-//! process, and with another connection; where a workflow is, its tokens say. So there is no stream to open with `GET` and no
-//! session to end with `DELETE`, which the protocol lets a server say with 405.
+//! The server is stateless in every edition of the protocol: `initialize` is answered without creating a session, messages need
+//! none, and every reply is one JSON document. A client may continue after any pause, with another process or on another connection;
+//! the position in a workflow is in its tokens. So there is no stream to open with `GET` and no session to end with `DELETE`; the
+//! protocol allows a server to answer both with 405.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::mcp::Mcp;
 use crate::scoped::{Authority, Scoped};
 use crate::service::GuideService;
 
-/// What the protocol wants every client to take. The answer is always JSON.
+/// The media types that the protocol requires every client to accept. The reply is always JSON.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -50,7 +50,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         call.caller.tenant,
         authority,
         Arc::clone(&call.state.workspace_roots),
-        // Held for as long as a thread works for this request, also when its client is gone.
+        // Held as long as a thread works for this request, even if its client disconnects.
         place,
     ));
     let config = StreamableHttpServerConfig::default()
@@ -58,7 +58,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         .with_json_response(true)
         .with_sse_keep_alive(None)
         .with_sse_retry(None)
-        // Both were checked on the way in, before the key.
+        // Both were checked before the key.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(limit);
@@ -71,7 +71,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     Ok(ours(protocol.handle(request).await.map(Body::new)).await)
 }
 
-/// The headers of a request, taking every client that takes JSON for one that takes what the protocol wants.
+/// The headers of a request, with `Accept` extended: a client that accepts JSON is treated as if it accepts both required types.
 pub(super) fn accepting(mut headers: HeaderMap) -> HeaderMap {
     let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let media = accepted.iter().flat_map(|value| value.split(','));
@@ -80,12 +80,12 @@ pub(super) fn accepting(mut headers: HeaderMap) -> HeaderMap {
     {
         headers.insert(ACCEPT, BOTH);
     }
-    // A body without a type was taken for JSON on the way in, and one of another type was refused.
+    // A body without a media type was already treated as JSON, and one of another type was refused.
     headers.insert(CONTENT_TYPE, JSON);
     headers
 }
 
-/// The answer of the protocol's library, with its refusals in our envelope. Errors of the protocol itself are JSON already.
+/// The reply of the MCP library, with its refusals as our error envelope. Protocol errors are already JSON.
 pub(super) async fn ours(response: Response) -> Response {
     let status = response.status();
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media| *media == JSON);

@@ -20,7 +20,7 @@ use super::super::route::Answered;
 use super::super::test_log::TestEvent;
 use super::errors::{invalid_argument, nested};
 
-/// What stands for a secret in the payloads of suites.
+/// The marker of a secret in the payloads of suites.
 const CANARY: &str = "secret-canary-";
 /// The maximum length of a run id in a seam.
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;

@@ -1,4 +1,4 @@
-//! `POST /v1/mcp`: workflows as tools, resources and prompts, a message for each request.
+//! `POST /v1/mcp`: workflows as tools, resources and prompts, one message per request.
 //!
 //! The reply is JSON, or a stream if the client gets notifications or questions before it.
 
@@ -78,7 +78,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         }
         Read::Wrong(id, error) => return Ok(response::json(200, &error.answer(&id))),
     };
-    // Each of these holds a connection as long as its run takes, like a stream.
+    // Each of these holds a connection for the duration of its run, like a stream.
     let place = if RUNNING.contains(&message.method.as_str()) { Some(place(&call)?) } else { None };
     let takes_streams = takes_streams(&call);
     let token = progress::token(&message).filter(|_| takes_streams);
@@ -195,8 +195,8 @@ pub(super) fn takes_streams(call: &Call) -> bool {
     })
 }
 
-/// The reply at the end of a stream of progress and questions. If the client disconnects, the call is dropped and its run is
-/// cancelled, unless the run waits for a person.
+/// The reply as the last message of a stream of progress and questions. If the client disconnects, the call is dropped and its run
+/// is cancelled, unless the run waits for a person.
 fn told(
     call: Call,
     message: Message,

@@ -30,7 +30,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             let common = &manifest.common;
             let (agents, degraded) = match facts.judge(manifest) {
                 Ok(degraded) => (catalogue(manifest, |capability| !facts.gives(capability)), degraded),
-                // It is installed, but nothing of it is served.
+                // The pack is installed but not served.
                 Err(error) => {
                     let (pack, code) = (manifest.id(), error.code().as_str().to_owned());
                     unserved.push(Unserved { pack, code, message: error.to_string() });
@@ -94,7 +94,8 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
     }
 }
 
-/// Refuses reads of agents on a host without any. It does not advertise `agents.manifestRuntime`, and the protocol wants 404 then.
+/// Refuses reads of agents on a host without any. Such a host does not advertise `agents.manifestRuntime`, and the protocol requires
+/// 404 then.
 fn check_served(call: &Call) -> Result<(), Refusal> {
     if discovery::serves_agents(&call.state) {
         return Ok(());
@@ -103,7 +104,7 @@ fn check_served(call: &Call) -> Result<(), Refusal> {
     Err(Refusal::new(ApiCode::NotFound, message))
 }
 
-/// What this host provides to packs: what it advertises.
+/// What this host provides to packs, as advertised.
 fn facts(call: &Call) -> HostFacts {
     let capabilities = Some(discovery::given(&call.state));
     HostFacts { capabilities, ..host_facts(call.state.settings.ui_plugins) }

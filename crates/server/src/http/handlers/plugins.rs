@@ -1,4 +1,4 @@
-//! The dispatcher of plugins, for conformance suites.
+//! The UI plugin dispatcher, for conformance suites.
 
 use host::plugins::message::Request;
 use host::plugins::{Allowed, dispatch};
@@ -9,7 +9,7 @@ use super::super::exchange::Call;
 use super::super::response;
 use super::super::route::Answered;
 
-/// `POST /v1/host/sample/ui-plugin/rpc`: one message, from a plugin that may use everything and sees one artifact.
+/// `POST /v1/host/sample/ui-plugin/rpc`: one message from a plugin that has all permissions and sees one artifact.
 pub(in super::super) async fn rpc(call: Call) -> Answered {
     let Some(canary) = &call.state.canary else {
         return Err(Refusal::new(ApiCode::NotFound, "the seams are not there"));

@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{runId}/events/poll`: the events after a sequence, as soon as there are some.
+//! `GET /v1/runs/{runId}/events/poll`: long polling for the events after a sequence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::super::route::Answered;
 use super::history::MAX_SEQUENCE;
 use super::runs::join;
 
-/// How many events one answer holds at most, and where nobody says.
+/// The maximum number of events in one reply, which is also the default.
 const MAX_EVENTS: u64 = 1000;
-/// How many bytes it holds before it is enough.
+/// The size in bytes after which no more events are added to a reply.
 const ENOUGH_BYTES: usize = 4 << 20;
-/// How long a poll waits, in seconds: where nobody says, and at most.
+/// How long a poll waits, in seconds: the default and the maximum.
 const WAIT_SECONDS: u64 = 30;
 const MAX_WAIT_SECONDS: u64 = 60;
 
 pub(in super::super) async fn poll(call: Call) -> Answered {
     let from = match call.query.text("lastSequence") {
-        // What a client has that has nothing yet.
+        // The client has no events yet.
         None | Some("-1") => 0,
         Some(_) => {
             call.query.number("lastSequence", 0..=u64::MAX)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1)
@@ -69,9 +69,9 @@ struct Page {
     events: Vec<Arc<str>>,
     bytes: usize,
     limit: usize,
-    /// Whether the last event of the run is on it.
+    /// Whether the page contains the last event of the run.
     is_complete: bool,
-    /// Whether something was left off.
+    /// Whether events were omitted.
     was_cut: bool,
 }
 

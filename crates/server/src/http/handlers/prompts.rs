@@ -1,4 +1,4 @@
-//! What conformance suites ask of prompts, without a run: which template a node gets, and what becomes of it.
+//! Seams for prompts without a run: which template a node gets, and what it renders to.
 
 use ai::node::{Node, NodeType};
 use ai::prompt::compose::{Bindings, Observability, bind, compose};
@@ -15,9 +15,9 @@ use super::super::response;
 use super::super::route::Answered;
 use super::errors::{invalid_argument, nested};
 
-/// The node of those who name none.
+/// The default node.
 const NODE: &str = "node";
-/// The most examples that a node can have, and so the last place of one.
+/// The highest slot of an example, given the maximum number of examples of a node.
 const MAX_SLOT: u64 = 31;
 
 fn models(call: &Call) -> Option<&Models> {
@@ -56,7 +56,7 @@ fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> 
     Ok(response::json(200, &Value::Object(event.map(|event| event.payload).unwrap_or_default())))
 }
 
-/// The values that were sent. Secrets are named, and taken from those of the caller's tenant.
+/// The bindings of the request. Secrets are given by name and resolved for the caller's tenant.
 fn bindings_of(
     call: &Call,
     models: &Models,

@@ -1,7 +1,7 @@
-//! A registry of packs: what is offered, who may change it, and the catalogue for tests beside it.
+//! The pack registry: its public catalogue, changes to it, and the separate test catalogue.
 //!
-//! Every operation is the same for both catalogues; which one is meant, its route says.
-#![expect(clippy::result_large_err, reason = "a refusal is written once, and goes out as it is")]
+//! Both catalogues have the same operations; the route selects the catalogue.
+#![expect(clippy::result_large_err, reason = "an error reply is created once and sent unchanged")]
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use super::super::route::Answered;
 use super::super::state::Service;
 use super::errors::{self, on_a_thread};
 
-/// How many archives are received at once. Each is in memory as a whole, packed and unpacked, until it is published.
+/// The maximum number of concurrent uploads of archives. Each is in memory as a whole, packed and unpacked, until it is published.
 pub(in super::super) const MAX_ARCHIVES: usize = 4;
 
-/// A place among the archives that are received at once.
+/// Takes a permit to receive an archive.
 pub(in super::super) fn place_for_archive(state: &Service) -> Result<OwnedSemaphorePermit, Refusal> {
     Arc::clone(&state.archives).try_acquire_owned().map_err(|_| {
         let message = format!("{MAX_ARCHIVES} archives are being received, which is the limit; retry later");
@@ -39,7 +39,7 @@ pub(in super::super) fn place_for_archive(state: &Service) -> Result<OwnedSemaph
     })
 }
 
-/// An answer, or a refusal that is written already.
+/// A reply, or an error reply that is already written.
 type Written = Result<Response, Response>;
 
 /// `GET /.well-known/openwop-registry`
@@ -92,7 +92,7 @@ macro_rules! both {
             }
         )+
 
-        /// The same operations on the catalogue for tests.
+        /// The same operations on the test catalogue.
         pub(in super::super) mod tests_of {
             use super::{Answered, Arc, Call, missing};
 
@@ -152,18 +152,18 @@ fn whole(written: Written) -> Answered {
     Ok(written.unwrap_or_else(|refused| refused))
 }
 
-/// Whether somebody reads without a key. What was published as private before the registry was opened is not for them.
+/// Whether a request has no key. Such a caller cannot read packs that were published as private before the registry became public.
 fn is_stranger(call: &Call) -> bool {
     call.caller.scopes.is_empty()
 }
 
-/// Whether a pack is for whoever asks.
+/// Whether the caller may read a pack.
 fn is_for_reader(call: &Call, name: &PackName) -> bool {
     !is_stranger(call) || name.scope() != packs::name::Scope::Private
 }
 
 fn name(call: &Call) -> Result<PackName, Response> {
-    // A version is not part of this address; any will do.
+    // This path has no version; any valid one will do.
     addressed(call, "0.0.0").map(|(name, _)| name)
 }
 
@@ -238,7 +238,7 @@ async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let (content_type, sha256) = (header("content-type"), header("x-pack-sha256"));
     let signing_method = header("x-pack-signing-method");
     let (name, version) = (call.param("name").to_owned(), call.param("version").to_owned());
-    // A caller publishes for their tenant: keys come and go.
+    // The publisher is the tenant and not the key, because keys are replaced.
     let (tenant, now, body) = (call.caller.tenant.clone(), now(call), call.message.clone());
     let may_publish_core = call.caller.may(Scope::Admin);
     let rules = Arc::clone(call.state.shelves.rules());
@@ -259,7 +259,7 @@ async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     });
     match published.await? {
         Ok((published, integrity)) => {
-            // Noted again when it is sent again, so that one whose note was lost has a note after all.
+            // Publishing the same version again records another audit entry, which makes up for one that was lost.
             note(call, "pack.published", &json!({"integrity": integrity.to_string()})).await?;
             let status = if published == Published::New { 201 } else { 200 };
             let body = json!({
@@ -271,7 +271,7 @@ async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     }
 }
 
-/// Notes a change in the audit log.
+/// Records a change in the audit log.
 async fn note(call: &Call, action: &str, more: &Value) -> Result<(), Refusal> {
     let mut details = json!({"pack": call.param("name"), "version": call.param("version")});
     if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
@@ -280,7 +280,7 @@ async fn note(call: &Call, action: &str, more: &Value) -> Result<(), Refusal> {
     call.state.runs.note(&call.caller, action, &details).await
 }
 
-/// Changes a version, on a thread because the disk is asked, and notes it.
+/// Changes a version and records it. This accesses the disk, so it runs on a blocking thread.
 async fn changed(
     call: &Call,
     action: &str,

@@ -1,4 +1,4 @@
-//! Runs: created, read, listed, compared.
+//! Runs: create, read, list, compare.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -23,7 +23,7 @@ use super::super::{encoding, response};
 
 const DEDUP: HeaderName = HeaderName::from_static("x-dedup");
 const FORCED_VERSION: HeaderName = HeaderName::from_static("x-force-engine-version");
-/// How many runs a list shows where nobody says.
+/// The default page size of a list of runs.
 const DEFAULT_LISTED: u64 = 50;
 
 /// `POST /v1/runs`
@@ -69,7 +69,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
         return Ok(response);
     }
     let mut response = response::json_bytes(200, response::shared(snapshot));
-    // Kept by its reader, and asked about every time.
+    // The client may cache it but must revalidate every time.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response.headers_mut().extend(HeaderValue::from_str(&tag).ok().map(|tag| (ETAG, tag)));
     Ok(response)
@@ -108,7 +108,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     Ok(response::json_bytes(200, body.freeze()))
 }
 
-/// Texts with commas between, as the inside of a list.
+/// Appends JSON texts separated by commas, as the content of a list.
 pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a [u8]>) {
     for (place, text) in texts.into_iter().enumerate() {
         if place > 0 {

@@ -1,4 +1,4 @@
-//! Workflows of conformance suites, which may be written in a short form: nodes without edges, names and positions.
+//! Registers workflows for conformance suites. They may be in a short form: nodes without edges, names and positions.
 
 use serde_json::{Map, Value, json};
 
@@ -14,10 +14,9 @@ pub(in super::super) async fn register(mut call: Call) -> Answered {
     workflows::register(call).await
 }
 
-/// The document that a short form `{workflowId, nodes: [{nodeId, typeId, config}]}` stands for; nothing for a document that is not one.
+/// Expands the short form `{workflowId, nodes: [{nodeId, typeId, config}]}`; `None` for any other document.
 ///
-/// The nodes follow one another, and a supervisor decides again after each dispatch. Suites make up ids with dots, which workflows
-/// cannot have.
+/// The nodes are sequential, and a supervisor decides again after each dispatch. Suites use ids with dots, which are invalid in workflows.
 fn in_full(short: &Value) -> Option<Value> {
     let workflow_id = short.get("workflowId")?.as_str()?.replace('.', "-");
     let nodes = short.get("nodes")?.as_array()?;

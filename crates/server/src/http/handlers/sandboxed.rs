@@ -1,4 +1,4 @@
-//! The sandbox of packs, tried with modules of its own, and the judgement of manifests. For conformance suites.
+//! Seams for conformance suites: the pack sandbox with its own test modules, and the validation of manifests.
 
 use packs::install::HostFacts;
 use packs::manifest::Manifest;
@@ -10,7 +10,7 @@ use super::super::response;
 use super::super::route::Answered;
 use super::errors::{flat, on_a_thread};
 
-/// The pack that a module for tests belongs to, as suites name it.
+/// The pack of a test module, by the name that suites use.
 fn pack_of(type_id: &str) -> String {
     let name = match type_id {
         "misbehave.fs-escape-read" | "misbehave.fs-escape-write" => "misbehaving-fs",
@@ -29,7 +29,7 @@ fn pack_of(type_id: &str) -> String {
 /// `POST /v1/host/sample/test/sandbox-load`
 pub(in super::super) async fn load(call: Call) -> Answered {
     let id = call.body.get("packId").and_then(Value::as_str).unwrap_or_default();
-    // Suites write the name of the pack with or without what stands before it.
+    // Suites write the name of the pack with or without its prefix.
     let wanted = id.rsplit('.').next().unwrap_or_default();
     let known = conformance::ALL.iter().any(|example| pack_of(example.type_id) == wanted);
     if !call.state.settings.test_sandbox || !known {
@@ -50,7 +50,7 @@ pub(in super::super) async fn invoke(call: Call) -> Answered {
         ));
     }
     let granted = call.body.get("allowedHostCalls").and_then(Value::as_array).into_iter().flatten();
-    // Some write `openwop.fetch`, some `fetch`.
+    // Suites write `openwop.fetch` or `fetch`.
     let grants: Grants = granted
         .filter_map(Value::as_str)
         .map(|name| name.strip_prefix("openwop.").unwrap_or(name))
@@ -58,7 +58,7 @@ pub(in super::super) async fn invoke(call: Call) -> Answered {
         .collect();
     let args = call.body.get("args").cloned().unwrap_or_else(|| json!({}));
     let run = move || {
-        // A sandbox for each: it is a test, and nothing of one is there for the next.
+        // Every test gets its own sandbox, so no state is shared.
         let sandbox = Sandbox::new()?;
         Ok(conformance::invoke(&sandbox, &type_id, args, grants))
     };
@@ -98,7 +98,7 @@ pub(in super::super) async fn install_gate(call: Call) -> Answered {
         }
         Err(error) => {
             let mut body = json!({"error": error.code().as_str(), "message": error.message()});
-            // Suites look for these beside the code.
+            // Suites expect these fields beside the code.
             if let Value::Object(members) = &mut body {
                 members.extend(error.details().clone());
             }

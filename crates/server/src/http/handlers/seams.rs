@@ -1,4 +1,4 @@
-//! What only conformance suites ask for. None of it is there unless the host was started for tests.
+//! Seams for conformance suites. They exist only if the host was started for tests.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use super::super::exchange::Call;
 use super::super::response;
 use super::super::route::Answered;
 
-/// The most children of a fan-out that is asked for here.
+/// The maximum number of children in a fan-out.
 const MAX_CHILDREN: usize = 32;
-/// How much longer each child takes than the one after it: the order in which they end is then not the order in which they began.
+/// How much longer each child takes than the next one, in milliseconds: the children then end in another order than they began in.
 const STEP_MS: usize = 100;
-/// How long a fan-out may take.
+/// The maximum duration of a fan-out.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How the names of the workflows begin that a fan-out is made of.
+/// The prefix of the ids of fan-out workflows.
 const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
@@ -32,12 +32,12 @@ pub(in super::super) async fn events(call: Call) -> Answered {
     let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
     let mut events = match recorded(&call, &run_id).await {
         Ok((events, _)) => events,
-        // Seams record for runs that are none, too.
+        // Seams also record events for runs that do not exist.
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
         Err(refusal) => return Err(refusal),
     };
     events.extend(beside);
-    // What an envelope caused has its correlation id for a cause.
+    // Events caused by an envelope have its correlation id as their cause.
     for (name, member) in [
         ("type", "type"),
         ("nodeId", "nodeId"),
@@ -51,7 +51,7 @@ pub(in super::super) async fn events(call: Call) -> Answered {
     Ok(response::json(200, &json!({"events": events})))
 }
 
-/// `GET /v1/host/sample/test/otel/spans`: those of a run that is over, and those of envelopes.
+/// `GET /v1/host/sample/test/otel/spans`: the spans of an ended run and of envelopes.
 pub(in super::super) async fn spans(call: Call) -> Answered {
     if !call.state.settings.test_spans {
         return Err(Refusal::new(ApiCode::NotFound, "spans are not shown here"));
@@ -61,7 +61,7 @@ pub(in super::super) async fn spans(call: Call) -> Answered {
     };
     let beside = call.state.test_log.spans(call.caller.tenant.as_str(), run_id);
     let run_id = RunId::new(run_id);
-    // Somebody else's run is none.
+    // A run of another tenant counts as not found.
     let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, &run_id).await {
         Ok(_) => call.state.runs.trace(&run_id).await?.iter().map(span).collect(),
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
@@ -108,12 +108,12 @@ pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
 pub(in super::super) async fn bundle(mut call: Call) -> Answered {
     let RunReference { run_id } = call.read_body()?;
     let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
-    // Some readers look one level deeper.
+    // Some clients read one level deeper.
     bundle["bundle"] = bundle.clone();
     Ok(response::json(200, &bundle))
 }
 
-/// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch and children that do nothing but take their time.
+/// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch, whose children only wait.
 pub(in super::super) async fn fan_out(call: Call) -> Answered {
     let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
     let ids = call.body.get("nextWorkerIds").and_then(Value::as_array);
@@ -129,7 +129,7 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     if quorum.is_some_and(|quorum| quorum > ids.len() as u64) {
         return Err(wrong("`config.joinPolicy.quorum` is more than there are children"));
     }
-    // Whoever asks for the same gets the same workflows, and for anything else others: nobody changes what is under way for another.
+    // The workflow ids depend on the request: the same request uses the same workflows, and another one cannot change those of active runs.
     let count = ids.len();
     let children: Vec<String> = (0..count).map(|place| format!("{PARENT}-child-{count}-{place}")).collect();
     let asked = Digest::of_bytes(config.to_string().as_bytes()).to_hex();
@@ -157,7 +157,7 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     Ok(response::json(200, &joined(&events, &run, &ids, &children)))
 }
 
-/// What came of the children, under the names that the caller gave them.
+/// The outcomes of the children, under the names that the caller gave them.
 fn joined(events: &[Value], run: &Value, ids: &[&str], children: &[String]) -> Value {
     let join = events.iter().find(|event| event["type"] == EventKind::DispatchJoin.as_str());
     let mut told = join.and_then(|join| join["payload"].as_object().cloned()).unwrap_or_default();
@@ -185,7 +185,7 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
     })
 }
 
-/// The events so far, and the place after them.
+/// The events so far, and the position after them.
 pub(super) async fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     let mut events = Vec::new();
@@ -195,7 +195,7 @@ pub(super) async fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>,
     Ok((events, following.position()))
 }
 
-/// Waits for the end of a run.
+/// Waits until a run ends.
 async fn ended(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     while following.stored().await?.is_some() {}

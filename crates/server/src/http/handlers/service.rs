@@ -1,4 +1,4 @@
-//! What the service says of itself.
+//! Discovery, the OpenAPI document, health checks and metrics.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,16 +12,16 @@ use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::{discovery, encoding, openapi, response};
 
-/// What changes only with the program may be kept for five minutes.
+/// For documents that change only with the program.
 const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
-/// The tag of what is advertised.
+/// The entity tag of the advertised capabilities.
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
 
 /// `GET /.well-known/openwop`
 pub(in super::super) async fn discovery(call: Call) -> Answered {
     let document = discovery::document(&call.state).to_string();
-    // Clients that keep the document see by this whether another would say something else.
+    // Clients that cache the document compare this tag to detect a change.
     let tag = format!("\"{}\"", &Digest::of_bytes(document.as_bytes()).to_hex()[..32]);
     let mut response = match encoding::matches(&call.headers, &tag) {
         Some(_) => {
@@ -47,12 +47,12 @@ pub(in super::super) async fn openapi(call: Call) -> Answered {
     Ok(response)
 }
 
-/// `GET /healthz`: the process answers.
+/// `GET /healthz`: whether the process responds.
 pub(in super::super) async fn health(_: Call) -> Answered {
     Ok(response::json(200, &json!({"status": "ok"})))
 }
 
-/// `GET /readyz`: requests can be served.
+/// `GET /readyz`: whether requests can be served.
 pub(in super::super) async fn readiness(call: Call) -> Answered {
     if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
         let message = format!("the host is starting: {recovered} of {total} runs go on; retry later");

@@ -1,6 +1,6 @@
-//! The surfaces of the host, one operation at a time, for conformance suites.
+//! The surfaces of the host, one operation per request, for conformance suites.
 //!
-//! The tenant comes with the request, so that one key can show that tenants do not see each other. That is why this is for tests only.
+//! The request names the tenant, so that one key can show that tenants are isolated from each other. Therefore this exists for tests only.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use super::super::state::Service;
 use super::super::{bodies, response};
 use super::errors::{flat, nested};
 
-/// What is called like a surface, and is one of this host itself.
+/// Suites address it like a surface, but the host itself implements it.
 const WEBHOOKS: &str = "webhooks";
-/// How many objects are received at once.
+/// The maximum number of concurrent uploads of objects.
 pub(in super::super) const MAX_UPLOADS: usize = 8;
 
 /// `POST /v1/host/sample/test/surface`
@@ -59,7 +59,7 @@ pub(in super::super) async fn call(call: Call) -> Answered {
     }
 }
 
-/// The subscriptions of the tenant, by the service that everybody else uses.
+/// The webhook subscriptions of the tenant, through the same service as the public routes.
 async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
     let runs = &call.state.runs;
     let caller = Caller { tenant: flow::id::Tenant::new(tenant.as_str()), ..call.caller.clone() };
@@ -123,12 +123,12 @@ async fn carry_out(
     })
 }
 
-/// What is wrong with the request itself, in the flat form.
+/// The error reply for an invalid request, in the flat form.
 fn invalid(message: &str) -> Response {
     response::json(400, &json!({"error": Code::InvalidArgument.as_str(), "message": message}))
 }
 
-/// What the surface refused, in the nested form that its callers read.
+/// The error reply for a refusal of the surface, in the nested form that its callers read.
 fn refused(error: &SurfaceError) -> Response {
     match error.code {
         Code::InvalidArgument => invalid(&error.message),
@@ -140,7 +140,7 @@ fn refused(error: &SurfaceError) -> Response {
     }
 }
 
-/// `GET /v1/blobs/{token}`: bytes, for whoever holds an address that was made for them.
+/// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
 pub(in super::super) async fn blob(call: Call) -> Answered {
     let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
@@ -154,7 +154,7 @@ pub(in super::super) async fn blob(call: Call) -> Answered {
             let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, kind);
-            // What a workflow stored is nobody's page: a browser shows none of it as ours.
+            // Objects are untrusted content: a browser must not render them under our origin.
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             headers
                 .insert("content-security-policy", HeaderValue::from_static("sandbox; default-src 'none'"));
@@ -165,7 +165,7 @@ pub(in super::super) async fn blob(call: Call) -> Answered {
     }
 }
 
-/// How many bytes an object may have that comes to a signed address, or why none is taken there.
+/// The maximum size of an object that is uploaded to a signed URL, in bytes, or the error reply if the URL accepts no upload.
 pub(in super::super) fn room_for_object(
     state: &Service,
     params: &[(&'static str, String)],
@@ -179,7 +179,7 @@ pub(in super::super) fn room_for_object(
     Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
 }
 
-/// A place among the objects that are received at once. Each is in memory as a whole, and whoever holds an address may send many.
+/// Takes a permit to receive an object. Each is in memory as a whole, and the holder of a URL may send many.
 pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemaphorePermit, Refusal> {
     Arc::clone(&state.uploads).try_acquire_owned().map_err(|_| {
         let message = format!("{MAX_UPLOADS} objects are being received, and no more at once; come back");
@@ -187,14 +187,14 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
     })
 }
 
-/// `PUT /v1/blobs/{token}`: bytes, from whoever holds an address that was made for them.
+/// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
 pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
     let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
-    // Nobody else has the bytes, so they become the content without a copy.
+    // The bytes have no other owner, so they become the content without a copy.
     let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
     let now = Timestamp(call.state.runs.now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
@@ -203,7 +203,7 @@ pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
     })
 }
 
-/// Why a signed address gave or took nothing.
+/// The error reply for a signed URL that was refused.
 fn not_redeemed(error: &SurfaceError) -> Response {
     let status = match error.code {
         Code::BlobPresignExpired => 403,

@@ -11,7 +11,7 @@ use super::super::response;
 use super::super::route::Answered;
 use super::errors::invalid_argument;
 
-/// Whether envelopes are accepted. No flag of discovery stands for it.
+/// Whether envelopes are accepted. Discovery has no flag for it.
 pub(super) const AI_ENVELOPE: &str = "host.aiEnvelope.supported";
 
 /// `POST /v1/host/sample/test/capability-toggle`
@@ -29,7 +29,7 @@ fn toggled(call: &Call) -> Result<Response, String> {
     let mut flags = Capabilities::FLAGS.into_iter().chain([AI_ENVELOPE]);
     let flag = flags.clone().find(|flag| *flag == name);
     let mut withheld = runs.withheld();
-    // A toggle cannot enable anything that the host does not have: what is not withheld is served as far as it is there.
+    // A toggle cannot enable anything that the host does not have: it only removes or restores what the host serves.
     match (flag, call.body.get("value")) {
         (Some(flag), Some(Value::Bool(false))) => drop(withheld.insert(flag)),
         (Some(flag), Some(Value::Bool(true) | Value::Null)) => drop(withheld.remove(flag)),

@@ -49,7 +49,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         let Some((id, _)) = page.last() else { break };
         last = Some(id.clone());
         for (id, _) in &page {
-            // A workflow that could not be run any more is not a tool.
+            // A workflow that can no longer be run is not a tool.
             let look = call.state.runs.workflow_look(&call.caller, id).await;
             let workflow = look.ok().and_then(|look| look.checked.ok());
             tools.extend(workflow.map(|workflow| of_workflow(&workflow, reach)));
@@ -89,7 +89,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
     Ok(response::json(200, &if compact { compacted(&tool) } else { tool }))
 }
 
-/// Whether the compact view is asked for. `full` is what earlier versions called the standard view.
+/// Whether the client requests the compact view. `full` is what earlier versions called the standard view.
 fn is_compact(call: &Call) -> Result<bool, Refusal> {
     match call.query.text("view") {
         None | Some("standard" | "full") => Ok(false),

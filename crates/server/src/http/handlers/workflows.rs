@@ -1,4 +1,4 @@
-//! Workflows: registered, listed, read.
+//! Workflows: register, list, read.
 
 use flow::id::WorkflowId;
 use host::runs::definitions::RegisteredWorkflow;
@@ -10,7 +10,7 @@ use super::super::exchange::Call;
 use super::super::response;
 use super::super::route::Answered;
 
-/// How many workflows a list shows where nobody says.
+/// The default page size of a list of workflows.
 const DEFAULT_LISTED: u64 = 100;
 
 /// `POST /v1/workflows`
@@ -28,7 +28,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
     let after = call.query.text("cursor").map(WorkflowId::new);
     let page = call.state.runs.workflow_page(&call.caller, after.as_ref(), limit).await?;
-    // Ids of the caller's own workflows are nothing to hide: the last one says where the next page begins.
+    // Ids of the caller's own workflows are not secret, so the last id is the cursor of the next page.
     let next_cursor = page.last().filter(|_| page.len() == limit).map(|(id, _)| id.clone());
     let workflows = page.into_iter().map(|(id, digest)| Registered::of(id, digest)).collect();
     Ok(response::body_of(200, &Workflows { next_cursor, workflows }))

@@ -1,5 +1,5 @@
-//! Every schema of the document: those that are derived from the types of bodies, and those of documents that are passed on as they
-//! are. Requests are closed where unknown members are refused; replies may grow.
+//! All schemas of the document: those derived from the types of bodies, and those of documents that are passed through unchanged.
+//! Requests are closed if unknown fields are refused; replies may get more fields.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use super::source::{Derived, PATH};
 
 /// Every schema, by name.
 pub(super) fn schemas() -> &'static Map<String, Value> {
-    // They are the same for the life of the process, and deriving them is work.
+    // They are constant for the life of the process, and deriving them is expensive.
     static SCHEMAS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
         let mut derived = Derived::new();
         for shape in served(Gates::ALL).filter_map(|route| shapes::of(route.operation)) {
@@ -67,7 +67,7 @@ fn documents() -> impl Iterator<Item = (String, Value)> {
         ),
         ("SurfaceFile", object(&["path"], &json!({"path": text(), "tenantId": text()}))),
         ("PluginCall", object(&["message"], &json!({"message": plugin_message()}))),
-        // Packs: a registry, and what is installed.
+        // Packs: the registry and installed packs.
         (
             "Pack",
             object(
@@ -115,7 +115,7 @@ fn documents() -> impl Iterator<Item = (String, Value)> {
             json!({"anyOf": [
                 refer("Error"),
                 object(&["error"], &json!({"error": object(&["code", "message"], &json!({"code": text(), "message": text()}))})),
-                // What an install lacks stands beside the code.
+                // The missing requirements of an install are beside the code.
                 object(&["error", "message"], &json!({"error": text(), "message": text()})),
             ]}),
         ),
@@ -139,7 +139,7 @@ fn object(required: &[&str], properties: &Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// An object that has no other members.
+/// An object without other fields.
 fn closed(required: &[&str], properties: &Value) -> Value {
     let mut schema = object(required, properties);
     schema["additionalProperties"] = false.into();
@@ -150,7 +150,7 @@ fn array(items: &Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
-/// An object with one list in it.
+/// An object with one list.
 fn list(name: &str, of: &str) -> Value {
     object(&[name], &json!({name: array(&refer(of))}))
 }

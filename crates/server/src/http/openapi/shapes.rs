@@ -26,11 +26,11 @@ pub(super) struct Shape {
     pub(super) streams: bool,
     /// Further success statuses.
     pub(super) also: &'static [u16],
-    /// Its own error statuses.
+    /// Error statuses specific to the operation.
     refusals: &'static [u16],
     /// The schema of its errors, if it is not the error envelope of the protocol.
     pub(super) trouble: Option<Source>,
-    /// The headers that it reads, by name.
+    /// The request headers that it reads, by name.
     pub(super) headers: &'static [&'static str],
 }
 
@@ -42,7 +42,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         refusals,
         ..Shape::default()
     };
-    // By the names of documents; empty means none.
+    // By the names of documents; an empty name means none.
     let shape = |request: &'static str, answer: &'static str, refusals: &'static [u16]| {
         let named = |name: &'static str| (!name.is_empty()).then_some(Source::Document(name));
         typed(named(request), named(answer), refusals)
@@ -121,7 +121,7 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         }
         "callAsPlugin" => shape("PluginCall", "Document", &[404]),
         "fanOut" => shape("FanOut", "Document", &[404, 409]),
-        // Packs: a registry, and what is installed.
+        // Packs: the registry and installed packs.
         "readOpenApi" | "discoverRegistry" | "readRegistryIndex" | "searchPacks" | "findPacksByType"
         | "exportPacks" => shape("", "Document", &[]),
         "listPacks" => shape("", "Packs", &[]),

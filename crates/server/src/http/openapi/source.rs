@@ -6,12 +6,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// The schema of a body, by the name that it has in the document.
+/// The schema of a body, by its name in the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
-    /// It is derived from the type that is read or written.
+    /// Derived from the type that is read or written.
     Type { name: fn() -> Cow<'static, str>, schema: fn(&mut SchemaGenerator) -> Schema },
-    /// It describes a document that is passed on as it is: one that is stored, or that another part of the program writes.
+    /// Describes a document that is passed through unchanged: a stored one, or one that another part of the program writes.
     Document(&'static str),
 }
 
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-/// Where schemas are in the document.
+/// The location of schemas in the document.
 pub(super) const PATH: &str = "#/components/schemas/";
 
 /// Derives the schemas of types, and of the types in them.
@@ -74,7 +74,7 @@ impl Derived {
 
 fn add(generator: &mut SchemaGenerator, source: Source) {
     match source {
-        // What it gives is a reference; the schema itself is kept by the generator.
+        // This returns a reference; the generator keeps the schema itself.
         Source::Type { schema, .. } => drop(schema(generator)),
         Source::Document(_) => {}
     }

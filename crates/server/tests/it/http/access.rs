@@ -1,4 +1,4 @@
-//! Who gets in, and what those who do not learn.
+//! Access control, and what refused callers can learn.
 
 use flow::id::Tenant;
 use host::runs::Scope;
@@ -72,7 +72,7 @@ async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
     }
 }
 
-/// What the protocol asks for on its routes, whatever the table of routes says.
+/// The scopes that the protocol requires, independent of the route table.
 const SCOPES: [(&str, &str, &[Scope]); 28] = [
     ("GET", "/v1/workflows/none", &[Scope::ManifestRead]),
     ("POST", "/v1/runs", &[Scope::RunsCreate]),
@@ -92,7 +92,7 @@ const SCOPES: [(&str, &str, &[Scope]); 28] = [
     ("GET", "/v1/runs/none/artifacts/none", &[Scope::ArtifactsRead]),
     ("GET", "/v1/runs/none/annotations", &[Scope::RunsRead]),
     ("GET", "/v1/runs/none/debug-bundle", &[Scope::RunsRead]),
-    // Finding 6 of the review of clients: these wanted `manifest:read`.
+    // Finding 6 of the review of clients: these required `manifest:read`.
     ("GET", "/v1/agents", &[Scope::RunsRead]),
     ("GET", "/v1/agents/none", &[Scope::RunsRead]),
     ("POST", "/v1/webhooks", &[Scope::WebhooksManage]),
@@ -101,12 +101,12 @@ const SCOPES: [(&str, &str, &[Scope]); 28] = [
     ("POST", "/v1/workflows", &[Scope::ManifestWrite]),
     ("GET", "/v1/workflows", &[Scope::ManifestRead]),
     ("POST", "/v1/packs/vendor.acme.none/-/1.0.0/yank", &[Scope::PacksYank]),
-    // Who may withdraw a version may not therefore put one back.
+    // The scope to yank a version does not allow unyanking it.
     ("DELETE", "/v1/packs/vendor.acme.none/-/1.0.0/yank", &[Scope::PacksYankRevert]),
     ("GET", "/metrics", &[Scope::Admin]),
 ];
 
-/// Creates a key with these scopes, as the value of a header.
+/// Creates a key with these scopes and returns the value of its `Authorization` header.
 async fn key_with(host: &Host, name: String, scopes: Vec<Scope>) -> String {
     let text = format!("ilk_live_scoped_{name:0>20}");
     let key = ApiKey {

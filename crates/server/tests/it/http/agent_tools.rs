@@ -1,5 +1,4 @@
-//! An agent of an installed pack that uses tools, over HTTP: a model that speaks Messages, and an MCP server of the
-//! library.
+//! An agent of an installed pack that uses tools, over HTTP: with a model that speaks the Messages API, and an MCP server of the library.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -40,7 +39,7 @@ use super::service::{Host, workflow};
 const CLERK: &str = "vendor.acme.agents.clerk";
 const TOOL: &str = "mcp:library:echo";
 
-/// A server of the library with one tool, which gives back what it is given.
+/// A server of the library with one tool, which echoes its arguments.
 #[derive(Clone, Default)]
 struct Echo(Arc<Mutex<Vec<Value>>>);
 
@@ -72,7 +71,7 @@ impl ServerHandler for Echo {
     }
 }
 
-/// Serves HTTP with a function, for as long as the test lasts.
+/// Serves HTTP with a function until the test ends.
 async fn served<F, A>(answer: F) -> SocketAddr
 where
     F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
@@ -108,7 +107,7 @@ async fn library(echo: Echo) -> SocketAddr {
 
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// A model that speaks Messages: it answers these, in order, and remembers what it was asked.
+/// A model server for the Messages API: it returns these replies in order and records its requests.
 async fn model(answers: Vec<Value>) -> (SocketAddr, Asked) {
     let asked = Asked::default();
     let seen = Arc::clone(&asked);

@@ -24,14 +24,14 @@ use super::service::{Host, OTHER, protocol_folder, workflow};
 
 const WRITER: &str = "vendor.acme.agents.writer";
 const STRICT: &str = "vendor.acme.agents.strict";
-/// The words of a prompt, which nobody is ever shown.
+/// The text of a prompt, which must never be exposed.
 const PROMPT: &str = "You are the writer, and this is between us.";
 
 pub(crate) fn packs_of(host: &Host) -> PathBuf {
     host.workspaces.with_file_name("packs")
 }
 
-/// Installs a pack of two agents: one that takes and gives anything, and one with schemas.
+/// Installs a pack with two agents: one that accepts and returns anything, and one with schemas.
 fn install(host: &Host, version: &str) {
     let manifest = json!({
         "name": "vendor.acme.crew", "version": version, "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -40,7 +40,7 @@ fn install(host: &Host, version: &str) {
             {
                 "agentId": WRITER, "persona": "Writer", "modelClass": "writing", "systemPrompt": PROMPT,
                 "toolAllowlist": ["openwop:fetch"], "description": "Writes.", "memoryShape": {"longTerm": true},
-                // There is an `mcp` family on any host with a mount, which says that no other server is called.
+                // Every host with a mount has an `mcp` family, which says that no other server is called.
                 "requiresCapabilities": ["host.nothing-of-the-kind", "host.mcp", "host.webhooks"],
             },
             {
@@ -92,7 +92,7 @@ fn install_at(folder: &Path, files: &[(&str, &[u8])]) {
     InstalledPacks::open(folder).unwrap().install(&install).unwrap();
 }
 
-/// The agents of a host that has one.
+/// The agents of a host with one agent.
 pub(crate) fn one_agent() -> Agents {
     let folder = tempfile::TempDir::new().unwrap();
     install_at(
@@ -102,7 +102,7 @@ pub(crate) fn one_agent() -> Agents {
     load_agents(&InstalledPacks::open(folder.path()).unwrap(), &host_facts(false)).unwrap().0
 }
 
-/// A host with the agent that the fixtures of the protocol name, which has schemas.
+/// A host with the agent that the protocol fixtures name, which has schemas.
 pub(crate) async fn with_the_structured_fixture() -> Host {
     let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
     let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
@@ -120,9 +120,9 @@ pub(crate) async fn with_the_structured_fixture() -> Host {
     host
 }
 
-/// A host with the agents, and a model that pretends and answers these texts at the node `n`.
+/// A host with the agents, and a mock model that returns these texts at the node `n`.
 async fn equipped(replies: &[&str]) -> Host {
-    // Some workflows here have mock nodes, as those of a suite.
+    // Some workflows here have mock nodes, like those of a suite.
     let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
     let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
     install(&host, "1.0.0");
@@ -162,7 +162,7 @@ async fn events(host: &Host, run_id: &str) -> Vec<Value> {
 async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
     let host = Host::start().await;
     install(&host, "1.0.0");
-    // Of two versions the higher one counts.
+    // Of two versions, the higher one is used.
     install(&host, "1.1.0");
     equip(&host, &[]);
     let listed = host.get("/v1/agents").await.expect(200);
@@ -190,7 +190,7 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
     assert_eq!(host.get(&format!("/v1/agents/{WRITER}")).await.expect(200), entry(1));
     host.get("/v1/agents/vendor.acme.agents.nobody").await.refused(404, "agent_not_found");
     host.send("GET", "/v1/agents", &[], None).await.refused(401, "unauthenticated");
-    // One inventory for the whole host, as its scope says.
+    // The inventory is the same for all tenants.
     assert_eq!(host.get_as(OTHER, "/v1/agents").await.expect(200), listed);
     let packs = host.get("/v1/packs").await.expect(200);
     assert_eq!(packs["packs"][0]["agents"].as_array().unwrap().len(), 2);
@@ -205,7 +205,7 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
     }
 }
 
-/// A pack of one agent, with these members of its manifest.
+/// A pack with one agent, with these fields in its manifest.
 fn crew(name: &str, members: &Value) -> Value {
     let mut manifest = json!({
         "name": name, "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -351,7 +351,7 @@ async fn an_agent_of_a_pack_does_a_task_with_a_model() {
         let log = json!(events(&host, &run_id).await).to_string();
         assert!(!log.contains("secret-body") && log.contains("provider.usage"), "{log}");
     }
-    // What it is handed is judged before anybody is asked.
+    // The input is validated before the model is called.
     let run_id = host.create("run-agent").await;
     assert_eq!(host.end_of(&run_id).await["error"]["code"], "handoff_task_schema_violation");
 }
@@ -376,7 +376,7 @@ async fn tools_of_an_agent_are_names_on_its_list_and_nothing_else() {
         (json!([tool("openwop:fetch"), tool("openwop:fetch/../delete")]), "tool_not_allowed"),
         (json!([tool("fetch")]), "tool_not_allowed"),
         (json!([{"name": "openwop:fetch", "kind": "connector", "url": "x"}]), "INVALID_TOOL_DECLARATION"),
-        // On the list, and nobody here does it.
+        // Allowed, but not implemented on this host.
         (json!([tool("openwop:fetch")]), "unknown_tool"),
     ];
     for (tools, code) in cases {
@@ -386,7 +386,7 @@ async fn tools_of_an_agent_are_names_on_its_list_and_nothing_else() {
         assert_eq!(refused.status, 400, "{tools}");
         assert!(refused.text().contains(code), "{tools}: {}", refused.text());
     }
-    // Without tools, there is nothing to be refused.
+    // Without tools nothing is refused.
     let config = json!({"agentId": WRITER, "provider": "mock", "tools": []});
     host.register(&workflow("plain", &[("n", "core.agents.run", config)], &json!([]))).await;
     let run_id = host.create("plain").await;
@@ -423,7 +423,7 @@ async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
             refused.text()
         );
     }
-    // A host without agents does not serve the type at all.
+    // A host without agents does not support the node type.
     let bare = Host::start().await;
     let refused = bare.post("/v1/workflows", &with(json!({"agentId": WRITER}), json!({}))).await;
     assert!(refused.text().contains("agents.manifestRuntime.supported"), "{}", refused.text());
@@ -437,7 +437,7 @@ async fn how_sure_an_agent_has_to_be_is_what_its_pack_says_unless_the_caller_say
         host.register(&workflow(id, &[("m", "core.conformance.mock-agent", mock(agent_id))], &json!([])))
             .await;
     }
-    // 0.2 of the pack, 0.7 of the protocol, and what the caller wants.
+    // 0.2 from the pack, 0.7 from the protocol, and the value of the caller.
     let cases = [
         (json!({"workflowId": "conformance-strict"}), "completed"),
         (json!({"workflowId": "conformance-writer"}), "waiting-approval"),

@@ -1,4 +1,4 @@
-//! Reading a run again costs little.
+//! Conditional requests and compression of replies.
 
 use std::io::Read as _;
 
@@ -32,7 +32,7 @@ async fn a_tag_changes_when_the_run_does_and_only_then() {
     assert_eq!(read(&host, &run_id, &[("if-none-match", &before)]).await.status, 200);
 }
 
-/// Finding 8 of the review against the current suite: encodings are advertised for snapshots, and small ones were sent as they are.
+/// Finding 8 of the review against the current suite: encodings are advertised for snapshots, but small ones were sent uncompressed.
 #[tokio::test]
 async fn the_snapshot_of_the_smallest_run_is_compressed() {
     let host = Host::start().await;

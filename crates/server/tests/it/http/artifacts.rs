@@ -29,7 +29,7 @@ fn making() -> Value {
     document
 }
 
-/// Finding 9 of the review of clients: only guided nodes could make what the artifact route reads.
+/// Finding 9 of the review of clients: only guided nodes could create artifacts for the artifact route.
 #[tokio::test]
 async fn any_node_stores_its_outputs_as_an_artifact_if_it_names_a_type() {
     let host = Host::start_equipped(&[]).await;

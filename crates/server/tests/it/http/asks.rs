@@ -1,4 +1,4 @@
-//! Nodes that ask models: whether the model is able to, and what it thought.
+//! Nodes that call models: capability checks and reasoning.
 
 use serde_json::{Value, json};
 use server::http::Settings;

@@ -1,11 +1,11 @@
-//! Credentials that come in by the wrong door.
+//! Credentials that are sent in the wrong place.
 
 use serde_json::{Value, json};
 
 use super::client::Answer;
 use super::service::{Host, noop};
 
-/// In the shapes of widely used credentials, and none of them good for anything.
+/// They have the format of widely used credentials, but none is valid.
 pub(super) const CANARIES: [&str; 7] = [
     "sk-proj-CANARYabcdefghijklmnop",
     "sk-ant-api03-CANARYabcdefghijklmnop",
@@ -16,14 +16,14 @@ pub(super) const CANARIES: [&str; 7] = [
     "xoxb-CANARY-abcdefghijklmnop",
 ];
 
-/// Insists that an answer does not tell what it was asked with.
+/// Asserts that a reply does not echo the credential.
 #[track_caller]
 fn quiet(answer: &Answer, canary: &str) {
     let told = format!("{:?} {}", answer.headers, answer.text());
     assert!(!told.contains(canary), "{told}");
 }
 
-/// Everything that a reader can learn of a run.
+/// Reads everything that a client can read about a run.
 async fn read_everything(host: &Host, run_id: &str, canary: &str) {
     let path = format!("/v1/runs/{run_id}");
     for of_run in

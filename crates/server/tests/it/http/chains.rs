@@ -1,4 +1,4 @@
-//! The seam that expands chains, with packs that are really installed.
+//! The seam that expands chains, with installed packs.
 
 use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::service::Host;
 const PACK: &str = "vendor.acme.chains";
 const CHAIN: &str = "vendor.acme.chains.wait";
 
-/// A manifest of one chain, which waits and then does nothing of this type.
+/// A manifest with one chain of two nodes: a delay, and a node of this type.
 fn manifest(version: &str, type_id: &str) -> Vec<u8> {
     let document = json!({
         "name": PACK, "version": version, "kind": "workflow-chain", "engines": {"openwop": "^1.0.0"},
@@ -30,7 +30,7 @@ fn manifest(version: &str, type_id: &str) -> Vec<u8> {
     serde_json::to_vec_pretty(&document).unwrap()
 }
 
-/// Installs it, signed by the key that it brings.
+/// Installs it, signed with the key that it contains.
 fn install_signed(host: &Host, manifest: &[u8], key: &PrivateKey) {
     let (signature, pem) = (key.sign(manifest), key.public().to_pem());
     install_files(
@@ -72,17 +72,17 @@ async fn a_chain_of_an_installed_pack_is_expanded_while_its_signature_holds() {
     let at = packs_of(&host).join(PACK).join("1.0.0");
     let (was, signature) =
         (std::fs::read(at.join("pack.json")).unwrap(), std::fs::read(at.join(SIGNATURE_PATH)).unwrap());
-    // Somebody changes what the chain does.
+    // The chain is modified after the install.
     std::fs::write(at.join("pack.json"), manifest("1.0.0", "core.fail")).unwrap();
     let refused = expand(&host, &asked(None)).await;
     refused.refused(422, "pack_signature_invalid");
     assert!(refused.json()["error"].is_string(), "flat: {}", refused.text());
     std::fs::write(at.join("pack.json"), &was).unwrap();
     expand(&host, &asked(None)).await.expect(200);
-    // Somebody else signs it.
+    // The manifest is signed with another key.
     std::fs::write(at.join(SIGNATURE_PATH), key(2).sign(&was)).unwrap();
     expand(&host, &asked(None)).await.refused(422, "pack_signature_invalid");
-    // What is there is no signature, or is gone.
+    // The signature is malformed or missing.
     std::fs::write(at.join(SIGNATURE_PATH), b"none").unwrap();
     expand(&host, &asked(None)).await.refused(500, "pack_signature_unverifiable");
     std::fs::remove_file(at.join(SIGNATURE_PATH)).unwrap();
@@ -98,7 +98,7 @@ async fn a_chain_is_taken_from_the_version_that_is_asked_for_and_no_other_pack_m
     install_signed(&host, &manifest("1.1.0", "vendor.acme.nodes.nothing"), &key(1));
     let version = async |version: Option<&str>| expand(&host, &asked(version)).await;
     assert_eq!(version(Some("1.0.0")).await.expect(200)["packVersion"], "1.0.0");
-    // The highest one has a node that this host does not serve.
+    // The highest version has a node type that this host does not support.
     let unserved = version(None).await;
     unserved.refused(422, "chain_unresolvable_typeid");
     assert_eq!(unserved.json()["details"]["typeId"], "vendor.acme.nodes.nothing");
@@ -106,7 +106,7 @@ async fn a_chain_is_taken_from_the_version_that_is_asked_for_and_no_other_pack_m
         version(Some(none)).await.refused(404, "pack_not_found");
     }
     expand(&host, &json!({"packName": "../../etc", "chainId": CHAIN})).await.refused(404, "pack_not_found");
-    // A pack that is damaged keeps nobody from using another.
+    // A damaged pack does not affect other packs.
     let nodes = json!({
         "name": "vendor.acme.broken", "version": "1.0.0", "engines": {"openwop": "^1.0.0"},
         "agents": [{"agentId": "vendor.acme.broken.agent", "persona": "B", "modelClass": "general", "systemPrompt": "B"}],
@@ -118,7 +118,7 @@ async fn a_chain_is_taken_from_the_version_that_is_asked_for_and_no_other_pack_m
         std::fs::write(broken.join(damaged), b"{").unwrap();
         version(Some("1.0.0")).await.expect(200);
     }
-    // It has no chains, whatever is wrong with it otherwise.
+    // The pack has no chains. Other problems of it do not matter.
     std::fs::remove_dir_all(&broken).unwrap();
     install_files(&host, &[("pack.json", nodes.to_string().as_bytes())]);
     let other = json!({"packName": "vendor.acme.broken", "chainId": CHAIN});

@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told to.
+//! A client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// An answer.
+/// A reply.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -34,14 +34,14 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Insists on a status, and gives the body.
+    /// Asserts the status and returns the body.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// Insists on a refusal: the status, the code, and that the envelope is closed.
+    /// Asserts an error: the status, the code, and that the envelope has no other fields.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
         let body = self.expect(status);
@@ -57,17 +57,17 @@ impl Answer {
     }
 }
 
-/// Sends raw bytes, and reads until the other end closes.
+/// Sends raw bytes, and reads until the server closes the connection.
 pub(crate) async fn raw(address: SocketAddr, request: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The other end may have heard enough before everything is said.
+    // The server may close the connection before everything is sent.
     let _ = stream.write_all(request).await;
     let mut received = Vec::new();
     let _ = stream.read_to_end(&mut received).await;
     parse(&received)
 }
 
-/// Reads an answer out of the bytes of a connection.
+/// Parses a reply from the bytes of a connection.
 pub(crate) fn parse(received: &[u8]) -> Option<Answer> {
     let end = received.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8(received[..end].to_vec()).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn parse(received: &[u8]) -> Option<Answer> {
     Some(Answer { status, headers, body })
 }
 
-/// The content of as many chunks as are complete.
+/// The content of all complete chunks.
 pub(crate) fn unchunked(mut body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     while let Some(end) = body.windows(2).position(|window| window == b"\r\n") {
@@ -95,7 +95,7 @@ pub(crate) fn unchunked(mut body: &[u8]) -> Vec<u8> {
     content
 }
 
-/// The text of a request that closes its connection.
+/// The text of a request with `Connection: close`.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
     let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "host") {
@@ -112,7 +112,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     bytes
 }
 
-/// An answer that is being sent for as long as the host has something to say.
+/// A reply that the host keeps open.
 pub(crate) struct OpenStream {
     stream: TcpStream,
     received: Vec<u8>,
@@ -125,7 +125,7 @@ impl OpenStream {
         Self { stream, received: Vec::new() }
     }
 
-    /// Everything so far, once a text is in it.
+    /// Reads until the text appears, and returns everything so far.
     pub(crate) async fn until(&mut self, text: &str) -> String {
         loop {
             let so_far = String::from_utf8_lossy(&self.received).into_owned();
@@ -136,7 +136,7 @@ impl OpenStream {
         }
     }
 
-    /// Everything, once the host has ended the stream.
+    /// Reads until the host ends the stream, and returns everything.
     pub(crate) async fn read_to_end(mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&self.received).into_owned()
@@ -144,7 +144,7 @@ impl OpenStream {
 
     async fn more(&mut self) -> bool {
         let mut buffer = [0; 4096];
-        // A host that ends a stream before its time may close the connection without the usual farewell.
+        // A host that ends a stream early may close the connection without the final chunk.
         let count = self.stream.read(&mut buffer).await.unwrap_or(0);
         self.received.extend_from_slice(&buffer[..count]);
         count > 0

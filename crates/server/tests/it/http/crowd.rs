@@ -13,14 +13,13 @@ use tokio::task::JoinSet;
 use super::client::{parse, request};
 use super::service::{Host, KEY, gate, noop, workflow};
 
-/// How many readers there are.
+/// The number of readers.
 const READERS: usize = 2000;
-/// How many files are for everything else.
+/// The number of file descriptors for everything else.
 const OTHERS: u64 = 200;
 
-/// Raises the number of files that this process may have open to what the readers need, at both of their ends. Says how many
-/// readers there may be.
-#[expect(clippy::print_stderr, reason = "a test that checks less than it says has to say so")]
+/// Raises the limit of open files to what the readers need at both ends of their connections. Returns the possible number of readers.
+#[expect(clippy::print_stderr, reason = "a test that checks less than its name says must report it")]
 fn raise_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted = OTHERS + 2 * READERS as u64;
@@ -90,7 +89,7 @@ async fn two_thousand_readers_of_one_run_see_the_same() {
             reader
         });
     }
-    // All of them wait now, in the middle of the run.
+    // All readers wait now, in the middle of the run.
     let waiting = reading.join_all().await;
     let path = format!("/v1/runs/{run_id}/interrupts/gate");
     host.post(&path, &json!({"resumeValue": {"action": "accept"}})).await.expect(200);
@@ -110,7 +109,7 @@ async fn two_thousand_readers_of_one_run_see_the_same() {
 async fn readers_that_do_not_read_hold_nobody_up_and_miss_nothing() {
     let host = Host::start().await;
     host.register(&noop()).await;
-    // More than fits between the two ends of a connection, after a gate that opens when everybody has come.
+    // More than the socket buffers hold, after a gate that opens when all readers are connected.
     let text = "x".repeat(500_000);
     let config = json!({"title": "Go on?", "actions": ["accept"]});
     let names: Vec<String> = (0..12).map(|place| format!("n{place}")).collect();
@@ -131,7 +130,7 @@ async fn readers_that_do_not_read_hold_nobody_up_and_miss_nothing() {
     }
     let path = format!("/v1/runs/{run_id}/interrupts/gate");
     host.post(&path, &json!({"resumeValue": {"action": "accept"}})).await.expect(200);
-    // Nobody reads on, and the run ends all the same; so do others.
+    // The readers stop reading, and the run still completes; so do other runs.
     assert_eq!(host.end_of(&run_id).await["status"], "completed");
     for _ in 0..20 {
         let other = host.create("noop").await;

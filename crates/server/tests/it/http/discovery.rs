@@ -1,4 +1,4 @@
-//! What the host says of itself.
+//! The discovery document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,7 @@ async fn the_document_fulfils_the_predicates_of_the_profiles_that_are_served() {
     assert!(said.get("secrets").is_none(), "no secret is served here, and none is advertised");
 }
 
-/// Findings 12 and 13 of the review against the current suite: served, and not advertised.
+/// Findings 12 and 13 of the review against the current suite: these were served but not advertised.
 #[tokio::test]
 async fn suppressed_effects_compact_tools_and_editions_of_mcp_are_advertised() {
     let said = open(&Host::start().await, "/.well-known/openwop").await.expect(200);
@@ -112,7 +112,7 @@ async fn discovery_has_a_tag_that_changes_with_what_it_says() {
     assert_ne!(changed.header("capabilities-etag"), Some(tag.as_str()));
 }
 
-/// Leaves out what other documents say: they are about parts that are not served.
+/// Removes references to other documents: they describe parts that are not served.
 fn local(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -129,10 +129,10 @@ fn local(schema: &mut Value) {
 async fn discovery_is_as_its_schema_says() {
     let Some(mut schema) = protocol_file("schemas/capabilities.schema.json") else { return };
     local(&mut schema);
-    // Older readers look for where the mount is; the schema came later.
+    // Older clients look for the path of the mount here; the schema was added later.
     if let Some(mcp) = schema.pointer_mut("/properties/mcp/properties") {
         mcp["serverUrls"] = serde_json::json!({"type": "array", "items": {"type": "string"}});
-        // Of a newer edition of the schema.
+        // From a newer version of the schema.
         mcp["protocolVersions"] = serde_json::json!({"type": "array", "items": {"type": "string"}});
     }
     if let Some(tools) = schema.pointer_mut("/properties/toolCatalog/properties") {
@@ -164,7 +164,7 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
         assert!(without[family].is_null() && with[family].is_object(), "{family}");
         assert_eq!(with[family], with["capabilities"][family]);
     }
-    // The universal kinds are known everywhere; only of a model can any come.
+    // The universal kinds are always known; only a model can produce envelopes.
     let universal = ["clarification.request", "schema.request", "schema.response", "error"];
     for (document, per_turn) in [(&without, 0), (&with, 5)] {
         assert_eq!(document["supportedEnvelopes"], serde_json::json!(universal));
@@ -182,7 +182,7 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
         assert_eq!(host["agents"]["reasoning"], reasoning);
     }
     assert_eq!((&without["limits"]["schemaRounds"], &with["limits"]["schemaRounds"]), (&0.into(), &2.into()));
-    // What is told is taken, for keys of tests.
+    // What is advertised is accepted, for test keys.
     host.register(&noop()).await;
     let key = format!("Bearer {TESTER}");
     let create = async |id: &str| {
@@ -266,7 +266,7 @@ async fn runs_are_counted_by_how_they_ended() {
     assert!(!text.contains(&waiting), "nothing of a run is told");
 }
 
-/// A host that says all it can: with seams, spans, plugins, secrets, agents, traces, and another server.
+/// A host with all optional features: seams, spans, plugins, secrets, agents, traces and an MCP server.
 async fn with_everything() -> (Host, Settings) {
     let settings = Settings {
         test_seams: true,
@@ -281,7 +281,7 @@ async fn with_everything() -> (Host, Settings) {
     (host, settings)
 }
 
-/// The families that the tables of docs/conformance.md have a row for, with what holds each to what it says.
+/// The families with a row in the tables of docs/conformance.md, with the tests of each.
 fn rows(document: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut is_table = false;
@@ -329,7 +329,7 @@ async fn what_packs_may_ask_for_is_what_is_advertised() {
         let families = document["capabilities"].as_object().unwrap();
         let (runs, executors) = (&host.runs, host.runs.executors().unwrap());
         let names = capability_names(runs, executors, &settings, runs.is_traced());
-        // The catalogue for tests is nothing that a pack could use.
+        // Packs cannot use the test catalogue.
         for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
             assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");
         }
@@ -337,7 +337,7 @@ async fn what_packs_may_ask_for_is_what_is_advertised() {
             let value = document.pointer(&format!("/capabilities/{}", name.replace('.', "/")));
             assert!(value.is_some_and(|value| *value != false && value["supported"] != false), "{name}");
         }
-        // A family may be off, and a part of it on.
+        // A family may be disabled while a part of it is enabled.
         assert_eq!(names.contains("mcp"), runs.capabilities().mcp_client);
         assert!(names.contains("mcp.serverMount"), "{names:?}");
     }

@@ -1,4 +1,4 @@
-//! Every fixture of the protocol on a host that serves all it can: what comes of it, or why it is refused.
+//! Runs every protocol fixture on a host with all optional features, and checks its outcome or why it is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 use super::published::Published;
 use super::service::{CANARY, Host, TESTER, protocol_folder, workflow};
 
-/// What a fixture comes to.
+/// The expected outcome of a fixture.
 #[derive(Debug)]
 enum End {
     /// The run completes.
     Completed,
-    /// It fails, with this code.
+    /// The run fails with this code.
     Failed(&'static str),
-    /// It stands still in this state until somebody answers, or time passes.
+    /// The run stays in this status until it gets an answer or time passes.
     Stands(&'static str),
-    /// The workflow is not taken: this would have to be served.
+    /// The workflow is refused because this is not supported.
     Refused(&'static str),
 }
 
 use End::{Completed, Failed, Refused, Stands};
 
-/// What this host does not serve, and says so when the workflow is registered.
+/// Not supported on this host, and reported when the workflow is registered.
 const A2A: End = Refused("/nodes/0/typeId");
 const MEMORY: End = Refused("memory.supported");
 
@@ -39,7 +39,7 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-agent-memory-roundtrip", MEMORY),
         plain("conformance-agent-memory-ttl", MEMORY),
         plain("conformance-agent-pack-export", Completed),
-        // Its agent is not installed there; see below for its outcome where it is.
+        // Its agent is not installed there; see below for its outcome with the agent.
         plain("conformance-agent-pack-handoff-schema-validation", Refused("agents.manifestRuntime")),
         plain("conformance-agent-pack-install", Completed),
         plain("conformance-agent-pack-provenance", Completed),
@@ -69,7 +69,7 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-dispatch-output-mapping", Completed),
         plain("conformance-dispatch-output-mapping-child", Completed),
         plain("conformance-dispatch-per-worker-override", Completed),
-        // With no program, the model that pretends gives what was asked for.
+        // Without a program, the mock model returns what was requested.
         plain("conformance-envelope-nl-to-format-engaged", Completed),
         plain("conformance-envelope-recovery-applied", Completed),
         plain("conformance-envelope-refusal", Completed),
@@ -125,7 +125,7 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
     ])
 }
 
-/// Another host, with a tool that says what it is told.
+/// Another host, with an echo tool.
 async fn echoing() -> Host {
     let other = Host::start().await;
     let says = ("says", "core.openwop.mcp.expose-tool", json!({"name": "echo"}));
@@ -136,7 +136,7 @@ async fn echoing() -> Host {
     other
 }
 
-/// A host that serves all it can, with every fixture that it takes, and what became of their registration.
+/// A host with all optional features and every fixture that it accepts, and the results of their registration.
 async fn equipped(fixtures: &[Value], servers: &[&Host]) -> (Host, BTreeMap<String, Value>) {
     let addresses: Vec<_> = servers.iter().map(|host| host.address).collect();
     let host = Host::start_equipped(&addresses).await;
@@ -152,7 +152,7 @@ async fn equipped(fixtures: &[Value], servers: &[&Host]) -> (Host, BTreeMap<Stri
     (host, refused)
 }
 
-/// Creates a run with a key for tests, which may ask for models that pretend.
+/// Creates a run with a test key, which may use mock models.
 async fn begin(host: &Host, id: &str, body: &Value) -> String {
     let mut body = body.clone();
     body["workflowId"] = id.into();
@@ -161,7 +161,7 @@ async fn begin(host: &Host, id: &str, body: &Value) -> String {
     created["runId"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a run stands in a state.
+/// Waits until a run has a status.
 async fn stands(host: &Host, run_id: &str, status: &str) -> Value {
     loop {
         let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
@@ -174,7 +174,7 @@ async fn stands(host: &Host, run_id: &str, status: &str) -> Value {
     }
 }
 
-/// The events of a run, each held to the schema that was published for events and for its payload.
+/// The events of a run, validated against the published schemas of events and their payloads.
 async fn events(host: &Host, published: &Published, run_id: &str) -> Vec<Value> {
     let polled = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
     let events = polled["events"].as_array().unwrap().clone();
@@ -247,7 +247,7 @@ async fn the_fixture_of_handoffs_is_held_to_the_schemas_of_its_agent() {
         (json!({"scenario": "mock-return-violation", "text": "x"}), Some("handoff_return_schema_violation")),
     ];
     for (inputs, code) in cases {
-        // The run is created whatever its inputs are.
+        // The run is created regardless of its inputs.
         let run_id = begin(&host, id, &json!({"inputs": inputs})).await;
         let run = host.end_of(&run_id).await;
         let told = events(&host, &published, &run_id).await;
@@ -395,7 +395,7 @@ async fn prompts_are_resolved_layer_by_layer_and_composed_before_a_model_is_aske
         }
         assert!(composed.iter().max() < places("provider.usage").iter().min(), "{id}");
     }
-    // What the workflow falls back on is the layer after the node.
+    // The defaults of the workflow are the layer after the node.
     let mut fallback = fixtures.iter().find(|f| f["id"] == "conformance-prompt-end-to-end").unwrap().clone();
     fallback["id"] = "conformance-prompt-fallback".into();
     fallback["defaults"] = json!({"promptRefs": {"user": "prompt:conformance.prompt.writer-user"}});

@@ -1,11 +1,11 @@
-//! Every way in which something of a run leaves the host, and what must leave by none of them.
+//! Every way in which data of a run leaves the host, checked for values that must not leave.
 
 use serde_json::{Value, json};
 
 use super::canaries::CANARIES;
 use super::service::{Host, KEY, workflow};
 
-/// Asks for a document or a stream of a run that is at its end.
+/// Requests a document or a stream of an ended run.
 async fn told(host: &Host, path: &str, accept: &str) -> String {
     let key = format!("Bearer {KEY}");
     let answer = host.send("GET", path, &[("authorization", &key), ("accept", accept)], None).await;
@@ -13,7 +13,7 @@ async fn told(host: &Host, path: &str, accept: &str) -> String {
     answer.text()
 }
 
-/// What is told of the events of a run, by each way that there is.
+/// The events of a run, through every route that returns them.
 async fn events_of(host: &Host, run_id: &str, other: &str) -> Vec<(String, String)> {
     let mut exits = Vec::new();
     for path in [
@@ -38,7 +38,7 @@ async fn events_of(host: &Host, run_id: &str, other: &str) -> Vec<(String, Strin
     exits
 }
 
-/// What is told of the state of a run, by each way that there is.
+/// The state of a run, through every route that returns it.
 async fn states_of(host: &Host, run_id: &str) -> Vec<(String, String)> {
     let mut exits = Vec::new();
     for path in [
@@ -52,7 +52,7 @@ async fn states_of(host: &Host, run_id: &str) -> Vec<(String, String)> {
     exits
 }
 
-/// What a client of MCP is given by a tool.
+/// The result of an MCP tool call.
 async fn called(host: &Host, name: &str, arguments: &Value) -> String {
     let params = json!({"name": name, "arguments": arguments});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -62,7 +62,7 @@ async fn called(host: &Host, name: &str, arguments: &Value) -> String {
     answer.text()
 }
 
-/// A tool that gives back what it is told.
+/// A tool that echoes its input.
 fn tool(id: &str, variables: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
     let says = json!({"name": id, "description": "Says it again.", "inputSchema": schema});
@@ -75,7 +75,7 @@ fn tool(id: &str, variables: &Value) -> Value {
     document
 }
 
-/// A workflow that takes a word, makes something of it, and asks somebody about it.
+/// A workflow that takes a word, processes it, and asks a person about it.
 fn asking(id: &str, variables: &Value) -> Value {
     let questions = json!({"questions": [{"id": "q", "question": "Which word?"}]});
     let mut document = workflow(
@@ -93,7 +93,7 @@ fn asking(id: &str, variables: &Value) -> Value {
     document
 }
 
-/// Takes a run of it to its end, with the word wherever somebody may put one.
+/// Runs it to completion, with the word in every place where a caller can put one.
 async fn played(host: &Host, workflow_id: &str, word: &str) -> String {
     let run_id = host.create_with(&json!({"workflowId": workflow_id, "inputs": {"word": word}})).await;
     let path = |of_run: &str| format!("/v1/runs/{run_id}{of_run}");
@@ -115,7 +115,7 @@ async fn what_looks_like_a_credential_is_in_no_event_that_leaves_and_nodes_have_
     for canary in CANARIES {
         let word = format!("the\n{canary}, no less");
         let (one, two) = (played(&host, "asking", &word).await, played(&host, "asking", "plain").await);
-        // What is kept is what was given: the run goes on with it, and its state has it.
+        // The stored value is the original: the run continues with it, and its state contains it.
         let run = host.get(&format!("/v1/runs/{one}")).await.expect(200);
         assert_eq!(run["variables"]["word"], word);
         let fork = host.post(&format!("/v1/runs/{one}:fork"), &json!({"mode": "replay"})).await.expect(201);

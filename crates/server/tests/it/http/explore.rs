@@ -1,5 +1,5 @@
-//! The OpenAPI document, taken at its word: every operation is asked for what it describes and for what it does not, and answers
-//! with what it describes.
+//! Property test of the OpenAPI document: every operation gets requests that match its description and requests that do not, and all
+//! replies must match the document.
 
 mod generate;
 
@@ -12,11 +12,11 @@ use self::generate::{Chance, anything, hostile, spoilt, valid};
 use super::client::Answer;
 use super::service::{Host, KEY, gate, noop, short, slow, workflow};
 
-/// How often each operation is asked as it should be, and as it should not.
+/// How many valid and invalid requests each operation gets.
 const AS_DESCRIBED: usize = 10;
 const OTHERWISE: usize = 20;
 
-/// Operations whose requests can be as described and still make no sense: an answer that nobody asked for, a range that is none.
+/// Operations that may refuse requests that match their schema, such as an answer without a question, or an empty range.
 const OPINIONATED: [&str; 21] = [
     "resolveInterrupt",
     "approve",
@@ -41,7 +41,7 @@ const OPINIONATED: [&str; 21] = [
     "toggleCapability",
 ];
 
-/// A pack that is offered.
+/// A pack in the registry.
 const PACK: &str = "vendor.acme.nodes";
 
 /// One operation of the document.
@@ -52,7 +52,7 @@ struct Operation<'d> {
     described: &'d Value,
 }
 
-/// A request, and whether it is as the document describes it.
+/// A request, and whether it matches the document.
 struct Request {
     path: String,
     headers: Vec<(String, String)>,
@@ -60,12 +60,12 @@ struct Request {
     as_described: bool,
 }
 
-/// The host, and what is there to be found.
+/// The host, and the objects on it.
 struct Site {
     host: Host,
     document: Value,
     validators: BTreeMap<String, Validator>,
-    /// Runs that are over, and all of them.
+    /// Ended runs, and all runs.
     ended: Vec<String>,
     runs: Vec<String>,
     tokens: Vec<String>,
@@ -120,7 +120,7 @@ impl Site {
         }
     }
 
-    /// What stands in a path: something that is there, mostly.
+    /// A value for a path parameter: usually of an existing object.
     fn known(&self, operation: &str, name: &str, chance: &mut Chance) -> String {
         if chance.below(6) == 0 {
             return "none".to_owned();
@@ -129,7 +129,7 @@ impl Site {
         match (operation, name) {
             ("readArtifact", "runId") => self.artifact.0.clone(),
             (_, "artifactId") => self.artifact.1.clone(),
-            // A stream of a run that goes on does not end.
+            // The stream of an active run does not end.
             ("streamEvents", "runId") => of(&self.ended, chance),
             (_, "runId" | "against") => of(&self.runs, chance),
             (_, "workflowId") => (*chance.one_of(&["noop", "gate"])).to_owned(),
@@ -137,7 +137,7 @@ impl Site {
             (_, "webhookId") => of(&self.webhooks, chance),
             (_, "nodeId") => "gate".to_owned(),
             (_, "name") => PACK.to_owned(),
-            // What is taken back is not there for those who ask later.
+            // A separate version, because other operations need the rest.
             ("unpublishPack" | "unpublishTestPack", "version") => "3.0.0".to_owned(),
             (_, "version") => (*chance.one_of(&["1.0.0", "2.0.0"])).to_owned(),
             _ => "x".to_owned(),
@@ -146,7 +146,7 @@ impl Site {
 
     fn request(&self, operation: &Operation<'_>, as_described: bool, chance: &mut Chance) -> Request {
         let parameters = operation.described["parameters"].as_array().unwrap();
-        // One thing is wrong at a time: a parameter, or the body.
+        // One thing is invalid at a time: a parameter or the body.
         let has_body = operation.described["requestBody"]["content"]["application/json"].is_object();
         let places = parameters.len() + usize::from(has_body) * 3;
         let wrong = (!as_described).then(|| chance.below(places.max(1)));
@@ -159,12 +159,12 @@ impl Site {
             let value = if spoil { hostile(chance) } else { self.value(operation, parameter, chance) };
             match parameter["in"].as_str().unwrap() {
                 "path" => path = path.replace(&format!("{{{name}}}"), &escaped(&value)),
-                // Cursors cannot be made up.
+                // Cursors cannot be generated.
                 "query" if name == "cursor" && !spoil => {}
                 "query" if spoil || parameter["required"] == true || chance.coin() || name == "timeout" => {
                     query.push(format!("{name}={}", escaped(&value)));
                 }
-                // What cannot stand in a header is no request at all; `hostile.rs` sends such things.
+                // Characters that are invalid in a header make a malformed request; `hostile.rs` sends those.
                 "header" if spoil && value.chars().any(|character| !(' '..='~').contains(&character)) => {}
                 "header" if spoil || chance.coin() => headers.push((name.to_owned(), value)),
                 _ => {}
@@ -185,7 +185,7 @@ impl Site {
         let name = parameter["name"].as_str().unwrap();
         match (parameter["in"].as_str().unwrap(), name) {
             ("path", _) | (_, "against" | "workflowId") => self.known(operation.name, name, chance),
-            // Nobody waits here.
+            // Polls must not wait here.
             (_, "timeout") => "0".to_owned(),
             (_, "X-Force-Engine-Version") => "1".to_owned(),
             (_, "tenantId") => "a".to_owned(),
@@ -225,19 +225,19 @@ impl Site {
         self.host.send(&operation.method.to_uppercase(), &request.path, &headers, body.as_deref()).await
     }
 
-    /// What of an answer the document does not describe.
+    /// Returns what in a reply does not match the document.
     fn check(&self, operation: &Operation<'_>, request: &Request, answer: &Answer) -> Result<(), String> {
         let insist = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         insist(answer.status < 500, "the host failed")?;
         let described = &operation.described["responses"][answer.status.to_string()];
         insist(described.is_object(), "the status is not described")?;
         if let Some(body) = &request.body {
-            // A parameter that looks odd may be as good as any; a body that is not as described is refused.
+            // An unusual parameter may still be valid; a body that does not match its schema must be refused.
             let schema = &operation.described["requestBody"]["content"]["application/json"]["schema"];
             let is_valid = self.validators[schema_name(schema)].is_valid(body);
             insist(is_valid || answer.status >= 400, "the body is not as described, and was taken")?;
         }
-        // An address of a registry has names and versions that are more than texts.
+        // Names and versions in registry paths have a syntax beyond their schema.
         let meant = request.as_described
             && !OPINIONATED.contains(&operation.name)
             && !operation.name.contains("Pack");
@@ -258,7 +258,7 @@ impl Site {
     }
 }
 
-/// An exchange in a few lines.
+/// A request and its reply in a few lines.
 fn shown(operation: &Operation<'_>, request: &Request, answer: &Answer) -> String {
     let cut = |text: &str| text.chars().take(400).collect::<String>();
     let body = request.body.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -270,7 +270,7 @@ fn schema_name(schema: &Value) -> &str {
     schema["$ref"].as_str().unwrap().strip_prefix("#/components/schemas/").unwrap()
 }
 
-/// What checks each schema of the document.
+/// A validator for each schema of the document.
 fn validators(document: &Value) -> BTreeMap<String, Validator> {
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let build = |name: &String| {
@@ -284,7 +284,7 @@ fn validators(document: &Value) -> BTreeMap<String, Validator> {
     schemas.keys().map(build).collect()
 }
 
-/// A text as it stands in an address. Dots are escaped too, so that nothing on the way resolves them.
+/// Percent-encodes a text for a path. Dots are encoded too, so that no client resolves them.
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -303,9 +303,9 @@ async fn every_operation_answers_as_it_is_described_whatever_it_is_asked() {
         for (method, described) in operations.as_object().unwrap() {
             let name = described["operationId"].as_str().unwrap().trim_end_matches("ByColon");
             let operation = Operation { name, method: method.clone(), path, described };
-            // Deletes what others need, once it has been asked for; slow, because it waits for its children.
+            // `fanOut` is slow because it waits for its children.
             let (well, badly) = match name {
-                // What a message of MCP is, and what answers it, its own specification says; `mcp.rs` asks for it.
+                // MCP messages have their own specification; `mcp.rs` tests them.
                 "callMcp" | "callMount" | "callSampleMount" | "listenMount" => continue,
                 "fanOut" => (1, OTHERWISE),
                 _ => (AS_DESCRIBED, OTHERWISE),
@@ -325,7 +325,7 @@ async fn every_operation_answers_as_it_is_described_whatever_it_is_asked() {
     for status in [200, 201, 400, 404, 409] {
         assert!(answered.contains_key(&status), "{answered:?}");
     }
-    // Nothing that was said has harmed anything.
+    // None of the requests did any damage.
     assert_eq!(site.host.get(&format!("/v1/runs/{}", site.ended[0])).await.expect(200), before);
     let listed = site.host.get("/v1/runs?limit=200").await.expect(200);
     assert!(listed["runs"].as_array().unwrap().len() >= site.runs.len());

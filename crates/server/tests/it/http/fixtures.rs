@@ -1,4 +1,4 @@
-//! The fixtures of the protocol, end to end.
+//! The protocol fixtures, end to end.
 
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -10,7 +10,7 @@ fn fixture(id: &str) -> Option<Value> {
     protocol_file(&format!("fixtures/{id}.json"))
 }
 
-/// A host as a suite finds it: mock nodes are served where seams are enabled.
+/// A host as a suite starts it: mock nodes are supported if seams are enabled.
 async fn suite() -> Host {
     Host::start_with(Settings { test_seams: true, ..Settings::default() }).await
 }
@@ -97,7 +97,7 @@ async fn a_parent_takes_its_children_along() {
         host.register(&workflow).await;
     }
     let parent = host.create("conformance-interrupt-parent-child-cancel").await;
-    // A child run can be read as soon as its id is known.
+    // A child run is readable as soon as its id is known.
     let read = host.get(&format!("/v1/runs/{parent}")).await.expect(200);
     let child = read["childRuns"][0]["runId"].as_str().unwrap().to_owned();
     host.get(&format!("/v1/runs/{child}")).await.expect(200);
@@ -185,8 +185,8 @@ async fn no_fixture_makes_the_host_fail_and_every_answer_is_as_it_was_published(
             (format!("{path}/annotations"), "annotation", Some("annotations")),
         ] {
             let mut answer = host.get(&path).await.expect(200);
-            // A bundle holds the snapshot, and the run goes on meanwhile: hold it to the snapshot's own schema.
-            // That of the bundle knows the states of an older edition alone.
+            // A bundle contains the snapshot while the run continues: validate it with the schema of snapshots. The schema of
+            // bundles only knows the statuses of an older edition.
             if let Some(run) = answer.get("run") {
                 published.check("run-snapshot", run);
             }

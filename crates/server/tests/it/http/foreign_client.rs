@@ -1,4 +1,4 @@
-//! What the official client 1.8.0 for version 1 sends, request by request, and what it and others meet outside of `/v1`.
+//! The requests of the official client 1.8.0 for version 1, and the replies to it and others outside of `/v1`.
 
 use axum::Router;
 use axum::response::Redirect;
@@ -8,11 +8,11 @@ use server::http::Settings;
 use super::service::{Host, KEY, noop};
 
 type Headers<'h> = &'h [(&'h str, &'h str)];
-/// Method, path and headers; the status, the code and the path that are answered.
+/// Method, path and headers of the request; status, code and path of the reply.
 type Case<'c> = (&'c str, &'c str, Headers<'c>, u16, &'c str, Option<&'c str>);
 
-/// `webhooks_register` raised `KeyError: 'url'` after the subscription was made, and its generated secret was lost (finding 2 of the
-/// review of clients).
+/// `webhooks_register` raised `KeyError: 'url'` after the subscription was created, and its generated secret was lost (finding 2 of
+/// the review of clients).
 #[tokio::test]
 async fn a_webhook_is_registered_and_the_answer_has_all_that_the_client_reads() {
     let host = Host::start().await;
@@ -25,7 +25,7 @@ async fn a_webhook_is_registered_and_the_answer_has_all_that_the_client_reads() 
     assert!(created.starts_with("20") && created.ends_with('Z'), "{created}");
 }
 
-/// The typed `RunConfigurable` sends what is not set as `null`, and an empty `extras` (finding 3 of the review of clients).
+/// The typed `RunConfigurable` sends unset options as `null`, and an empty `extras` (finding 3 of the review of clients).
 #[tokio::test]
 async fn options_that_are_null_are_not_set() {
     let host = Host::start().await;
@@ -45,19 +45,19 @@ async fn options_that_are_null_are_not_set() {
     host.create_with(&every).await;
     let nested = json!({"workflowId": "noop", "configurable": {"ai": {"provider": null, "model": null}, "mockProvider": null}});
     host.create_with(&nested).await;
-    // A branch takes the same options.
+    // A branch accepts the same options.
     let fork = json!({"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"configurable": configurable, "tags": null}});
     let forked = host.post(&format!("/v1/runs/{run_id}:fork"), &fork).await.expect(201);
     let forked = host.get(&format!("/v1/runs/{}", forked["runId"].as_str().unwrap())).await.expect(200);
     assert_eq!(forked["configurable"], json!({"recursionLimit": 50}));
-    // What is set is still checked.
+    // Options that are set are still validated.
     for wrong in [json!({"extras": {"a": 1}}), json!({"recursionLimit": 0}), json!({"unknown": 1})] {
         let body = json!({"workflowId": "noop", "configurable": wrong});
         host.post("/v1/runs", &body).await.refused(400, "validation_error");
     }
 }
 
-/// A program outside of `/v1` was sent to the sign-in page, or told to send forms (finding 4 of the review of clients).
+/// An API client outside of `/v1` was redirected to the sign-in page, or asked to send forms (finding 4 of the review of clients).
 #[tokio::test]
 async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_pages() {
     let pages = Router::new().fallback(async || Redirect::to("/sign-in"));
@@ -116,7 +116,7 @@ async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_page
     host.send("GET", "/v1/runs", &[key, json, ("openwop-version", "1.0")], None).await.expect(200);
 }
 
-/// Finding 7 of the review of clients: families that this host does not have were 404 or 400, where the client reads 501.
+/// Finding 7 of the review of clients: families that this host does not have were 404 or 400, but the client expects 501.
 #[tokio::test]
 async fn absent_capabilities_are_501_and_parameterless_reads_are_404_as_in_version_2() {
     let host = Host::start().await;
@@ -139,7 +139,7 @@ async fn absent_capabilities_are_501_and_parameterless_reads_are_404_as_in_versi
         let refused = answer.refused(501, "capability_not_provided");
         assert_eq!(refused["details"]["requiredCapability"], capability, "{method} {path}");
     }
-    // The reads without parameters of version 2, as far as they are not served. The suite compares both versions.
+    // The parameterless reads of version 2 that are not served. The suite compares both versions.
     for path in [
         "/v1/agents",
         "/v1/agents/org-chart",
@@ -156,7 +156,7 @@ async fn absent_capabilities_are_501_and_parameterless_reads_are_404_as_in_versi
     }
 }
 
-/// Finding 5 of the review of clients: a client that speaks another version was served the wrong contract without a word.
+/// Finding 5 of the review of clients: a client that speaks another version was silently served the wrong contract.
 #[tokio::test]
 async fn a_version_that_contradicts_the_path_is_refused_and_every_reply_names_its_version() {
     let host = Host::start().await;

@@ -1,4 +1,4 @@
-//! Forks, notes, bundles, and the log of who did what.
+//! Forks, notes, debug bundles and the audit log.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Clients that mean no good, or know no better.
+//! Malicious and malformed requests.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn bodies_of_another_kind_or_size_are_refused() {
     post(&host, &[("content-encoding", "gzip")], body.as_bytes())
         .await
         .refused(415, "unsupported_media_type");
-    // Said by its length alone, and not sent.
+    // Only announced by `Content-Length`, and not sent.
     let text = format!(
         "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 99999999999\r\n\r\n"
     );
@@ -184,7 +184,7 @@ async fn health_is_answered_beyond_the_limit_of_connections() {
     host.send("GET", "/healthz", &[], None).await.expect(200);
 }
 
-/// Sends a request that needs no key from a loopback address of the caller's choice.
+/// Sends a request without a key from the given loopback address.
 async fn get_from(host: &Host, from: &str, path: &str) -> super::client::Answer {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
@@ -218,7 +218,7 @@ async fn held_connections_stop_neither_health_checks_nor_other_addresses() {
     let body = refused.refused(503, "service_unavailable");
     assert_eq!((refused.header("retry-after"), &body["details"]["maxConnections"]), (Some("1"), &json!(3)));
     get_from(&host, "127.0.0.2", DISCOVERY).await.expect(200);
-    // Two other addresses take the rest: then it is the host that has no connection left.
+    // Two other addresses use up the rest: then the host is at its limit.
     for from in ["127.0.0.3", "127.0.0.4"] {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
@@ -233,7 +233,7 @@ async fn held_connections_stop_neither_health_checks_nor_other_addresses() {
     }
 }
 
-/// Finding H2: a form has as long to arrive as any other body.
+/// Finding H2: a form has the same timeout as any other body.
 #[tokio::test]
 async fn a_form_that_does_not_arrive_is_given_up() {
     let read = |body: axum::body::Body| async {
@@ -253,7 +253,7 @@ async fn a_form_that_does_not_arrive_is_given_up() {
     }
 }
 
-/// Finding H4c: archives have a number of places, as objects have.
+/// Finding H4c: the number of concurrent archive uploads is limited, like that of objects.
 #[tokio::test]
 async fn archives_are_received_a_few_at_a_time() {
     let host = Host::start().await;
@@ -267,7 +267,7 @@ async fn archives_are_received_a_few_at_a_time() {
         stream.write_all(head.as_bytes()).await.unwrap();
         senders.push(stream);
     }
-    // Once the host receives four uploads, it refuses a fifth.
+    // When the host is receiving four uploads, it refuses a fifth.
     let refused = loop {
         let answer = host.put(path, &[], b"x").await;
         if answer.status == 429 {
@@ -311,7 +311,7 @@ async fn a_client_that_asks_and_does_not_read_loses_its_place() {
     let ask = format!("GET /v1/workflows/large HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n\r\n");
     let _greedy = loop {
         let mut greedy = TcpStream::connect(host.address).await.unwrap();
-        // More than the buffers of both ends take.
+        // More than the socket buffers of both ends hold.
         let _ = greedy.write_all(ask.repeat(40).as_bytes()).await;
         let mut begin = [0; 12];
         // The one connection may not be free yet.

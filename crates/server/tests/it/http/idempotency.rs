@@ -1,4 +1,4 @@
-//! One request, one answer: also where the answer is no.
+//! Idempotent requests get the same reply, including errors.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ async fn a_request_is_the_same_whatever_the_order_of_its_members_and_on_every_re
         bodies.insert(answer.body);
     }
     assert_eq!(bodies.len(), 1, "the bytes of the first answer");
-    // A reader has no key to use up.
+    // Reads ignore the idempotency key.
     for _ in 0..2 {
         let listed = host.send("GET", "/v1/runs", &headers, None).await;
         assert_eq!(listed.expect(200)["runs"].as_array().unwrap().len(), 1);
@@ -90,7 +90,7 @@ async fn a_refusal_for_a_right_or_for_a_while_is_not_kept() {
     let created = keyed_as(KEY, "k", &body).await;
     created.expect(201);
     assert_eq!(created.header(REPLAY), Some("false"), "the same tenant and the same key: nothing was kept");
-    // The bucket of the key is spent; another key of the tenant asks again.
+    // The rate limit of the key is used up; another key of the tenant sends the request again.
     let limited = keyed_as(KEY, "l", &body).await;
     limited.refused(429, "rate_limited");
     let created = keyed_as(TESTER, "l", &body).await;

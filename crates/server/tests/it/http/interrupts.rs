@@ -1,4 +1,4 @@
-//! Answers to what runs wait for, by key and by token.
+//! Interrupts, resolved by key and by token.
 
 use canon::time::Timestamp;
 use flow::id::{InterruptId, NodeId, Principal, RunId};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::client::{Answer, OpenStream};
 use super::service::{Host, KEY, READER, TESTER, gate, workflow};
 
-/// A token to answer an interrupt with, as earlier versions issued it: without a holder.
+/// A token to resolve an interrupt, as earlier versions issued it: without a holder.
 fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
     let text = |name: &str| interrupt[name].as_str().unwrap().to_owned();
     let token = InterruptToken {
@@ -22,7 +22,7 @@ fn anonymous_token(run_id: &str, interrupt: &Value) -> String {
     token.sign(&[7; 32])
 }
 
-/// The token that a key is shown for a run that waits.
+/// The token that a key sees in a waiting run.
 async fn token_of(host: &Host, key: &str, run_id: &str) -> String {
     let bearer = format!("Bearer {key}");
     let path = format!("/v1/runs/{run_id}");
@@ -30,7 +30,7 @@ async fn token_of(host: &Host, key: &str, run_id: &str) -> String {
     run["interrupt"]["interruptToken"].as_str().unwrap().to_owned()
 }
 
-/// Answers by token, without a key.
+/// Resolves an interrupt by token, without a key.
 async fn answer_by_token(host: &Host, token: &str) -> Answer {
     let body = accept().to_string();
     host.send("POST", &format!("/v1/interrupts/{token}"), &[], Some(body.as_bytes())).await
@@ -215,7 +215,7 @@ async fn an_event_that_is_delivered_twice_with_a_key_is_answered_the_same_and_an
         let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
         assert_eq!(run["status"], "waiting-external");
         let by_run = format!("/v1/runs/{run_id}/interrupts/wait");
-        // Where a key is needed none is issued that could answer; earlier versions did.
+        // If a key is required, no token is issued that can resolve; earlier versions issued one.
         let by_token = match profile {
             None => run["interrupt"]["interruptToken"].as_str().unwrap().to_owned(),
             Some(_) => anonymous_token(&run_id, &run["interrupt"]),
@@ -234,7 +234,7 @@ async fn an_event_that_is_delivered_twice_with_a_key_is_answered_the_same_and_an
     }
 }
 
-/// The scenario interrupt-token-matrix: a token is used up by its answer. A sender that repeats the request with its `Idempotency-Key` gets
+/// The scenario interrupt-token-matrix: a token can be used once. A client that repeats the request with its `Idempotency-Key` gets
 /// the recorded reply.
 #[tokio::test]
 async fn a_resolved_token_is_a_conflict_except_for_the_same_idempotency_key() {
@@ -258,7 +258,7 @@ async fn a_resolved_token_is_a_conflict_except_for_the_same_idempotency_key() {
     send(Some("other")).await.refused(409, "interrupt_already_resolved");
 }
 
-/// The scenario interrupt-token-matrix: the token is judged before the body.
+/// The scenario interrupt-token-matrix: the token is checked before the body.
 #[tokio::test]
 async fn an_unknown_token_is_not_found_whatever_comes_with_it() {
     let host = Host::start().await;
@@ -283,7 +283,7 @@ async fn an_unknown_token_is_not_found_whatever_comes_with_it() {
     answer_by_token(&host, &known).await.expect(200);
 }
 
-/// Finding H1: a caller that may only read a run cannot approve with what reading shows.
+/// Finding H1: a caller that may only read a run cannot approve with what a read returns.
 #[tokio::test]
 async fn a_key_that_may_not_respond_is_shown_no_token_that_answers() {
     let host = Host::start().await;
@@ -341,7 +341,7 @@ async fn a_quorum_of_two_needs_two_principals() {
     }
 }
 
-/// Finding H1: a token is as good as the key that it was issued to.
+/// Finding H1: a token is valid only as long as the key that it was issued to.
 #[tokio::test]
 async fn a_token_ends_with_the_key_that_it_was_issued_to() {
     let host = Host::start().await;
@@ -354,7 +354,7 @@ async fn a_token_ends_with_the_key_that_it_was_issued_to() {
     assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-approval");
 }
 
-/// Finding H1: a token that would be refused is not issued to answer with.
+/// Finding H1: no token is issued that would be refused.
 #[tokio::test]
 async fn tokens_are_issued_for_what_they_can_do() {
     let host = Host::start().await;

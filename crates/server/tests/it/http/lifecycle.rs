@@ -1,4 +1,4 @@
-//! Runs: created, read, listed, halted, ended.
+//! The lifecycle of runs: create, read, list, pause, end.
 
 use std::collections::BTreeSet;
 
@@ -255,7 +255,7 @@ async fn a_run_is_ended_by_either_spelling_and_once() {
         assert!(matches!(cancelled["status"].as_str(), Some("cancelled" | "cancelling")), "{cancelled}");
         assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
         let log = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
-        // Without a body too.
+        // Also without a body.
         let key = format!("Bearer {}", super::service::KEY);
         let again = host.send("POST", &path, &[("authorization", &key)], None).await.expect(200);
         assert_eq!(again["status"], "cancelled");
@@ -306,7 +306,7 @@ async fn a_halted_run_goes_on_when_it_is_told_to() {
     assert_eq!(refused["details"]["runStatus"], "cancelled");
 }
 
-/// Finding 6 of the current suite: the node that works ends before the pause, and the same key gets the first answer.
+/// Finding 6 of the current suite: the running node ends before the pause, and the same idempotency key gets the first reply.
 #[tokio::test]
 async fn a_pause_that_drains_is_answered_once_and_comes_after_the_end_of_the_node() {
     let host = Host::start().await;

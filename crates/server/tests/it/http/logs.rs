@@ -1,4 +1,4 @@
-//! What the log says, and what it never does.
+//! What is logged, and what must never be.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -68,7 +68,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// The log of all tests together. A place that logs remembers whether anybody listens, so there is one listener from the start.
+/// The log of all tests. A callsite caches whether it has a subscriber, so there is one subscriber from the start.
 pub(crate) fn log() -> &'static Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     LOG.get_or_init(|| {
@@ -100,13 +100,13 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     }
 }
 
-/// A client that got a 500 gives its correlation id to an operator, who finds in the log what SQLite said.
+/// A client that got a 500 gives its correlation id to an operator, who finds the error of SQLite in the log.
 #[tokio::test]
 async fn the_cause_of_a_500_is_logged_under_the_id_that_the_client_was_given() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
-    // Another program writes over the database while it is in use.
+    // Another program overwrites the database while it is in use.
     for name in ["runs.sqlite3", "runs.sqlite3-wal"] {
         let file = host.database().with_file_name(name);
         let length = std::fs::metadata(&file).unwrap().len();

@@ -1,4 +1,4 @@
-//! MCP over HTTP: the library's own client, and bytes as other clients send them.
+//! MCP over HTTP: with the library's client, and with raw requests of other clients.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ use super::client::Answer;
 use super::service::{EXPIRED, Host, KEY, OTHER, READER, REVOKED};
 use crate::client::Connection;
 
-/// The secret of the host of the tests.
+/// The secret of the test host.
 const SECRET: [u8; 32] = [7; 32];
 
 fn transport(host: &Host, key: &str) -> StreamableHttpClientTransport<impl StreamableHttpClient> {
@@ -58,7 +58,7 @@ fn advance(reply: &Value) -> Value {
     json!({"continueToken": reply["continueToken"], "intent": "advance", "output": notes})
 }
 
-/// Starts a run and walks it to its end.
+/// Starts a run and advances it to its end.
 async fn walk(connection: &Connection) -> Value {
     let first = connection.call("start_workflow", start()).await;
     assert_eq!(first.facts["pending"]["stepId"], "one", "{}", first.text);
@@ -93,7 +93,7 @@ async fn the_librarys_client_walks_a_whole_workflow_in_every_edition() {
     walk(&Connection(newest)).await;
 }
 
-/// Sends a message as a client of some edition would.
+/// Sends a message as a client of some edition.
 async fn send(host: &Host, key: &str, headers: &[(&str, &str)], message: &Value) -> Answer {
     let key = format!("Bearer {key}");
     let mut all = vec![
@@ -114,7 +114,7 @@ fn call(tool: &str, arguments: Value) -> Value {
 #[tokio::test]
 async fn clients_without_a_library_are_answered_in_every_edition() {
     let host = Host::start().await;
-    // As of 2025-03-26: a handshake, which leaves nothing behind, and no header for the edition.
+    // Edition 2025-03-26: a stateless handshake, and no header for the edition.
     let initialize = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}},
@@ -128,7 +128,7 @@ async fn clients_without_a_library_are_answered_in_every_edition() {
     let started = send(&host, KEY, &[], &call("start_workflow", start())).await.expect(200);
     let started = &started["result"]["structuredContent"];
     assert_eq!(started["pending"]["stepId"], "one", "{started}");
-    // Whatever a client believes its session to be.
+    // Any session id is ignored.
     for headers in [
         &[("mcp-session-id", "of-another-process")][..],
         &[("mcp-protocol-version", "2025-06-18")],
@@ -139,7 +139,7 @@ async fn clients_without_a_library_are_answered_in_every_edition() {
         let again = send(&host, KEY, headers, &call("continue_workflow", again)).await.expect(200);
         assert_eq!(again["result"]["structuredContent"]["pending"]["stepId"], "one", "{headers:?} {again}");
     }
-    // As of 2026-07-28: no handshake, each message says all there is to know.
+    // Edition 2026-07-28: no handshake, each message is self-contained.
     let mut newest = call("continue_workflow", advance(started));
     newest["params"]["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -316,7 +316,7 @@ async fn a_key_for_a_session_that_was_not_made_here_or_is_over_opens_nothing() {
     for key in [foreign, over] {
         send(&host, &key, &[], &message).await.refused(401, "unauthenticated");
     }
-    // The session of one tenant is none of another.
+    // A session of one tenant is unknown to another.
     let strayed = SessionKeys::new(vec![SECRET]).mint(&Tenant::new("b"), session, Timestamp(u64::MAX));
     let refused = send(&host, &strayed, &[], &message).await.expect(200);
     assert_eq!(refused["result"]["isError"], true, "{refused}");

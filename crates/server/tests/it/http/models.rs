@@ -1,4 +1,4 @@
-//! What conformance suites ask of the part that speaks with models, of the sandbox and of chains.
+//! Seams for models, the sandbox and chains.
 
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -14,7 +14,7 @@ async fn ask(host: &Host, path: &str, body: &Value) -> Answer {
     host.post(&format!("/v1/host/sample/{path}"), body).await
 }
 
-/// Asserts a refusal in the nested form.
+/// Asserts an error in the nested form.
 fn refused(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (status, &json!(code)), "{}", answer.text());
 }
@@ -127,7 +127,7 @@ async fn what_follows_from_an_envelope_is_read_where_it_was_projected_to() {
     assert_eq!(spans["spans"][0]["name"], "envelope.accepted");
     assert_eq!(spans["spans"][0]["attributes"]["envelope_correlation_id"], "c");
     assert!(!spans.to_string().contains("the words"), "a span says nothing of what an envelope says");
-    // The log knows what came before, in a process that remembers nothing: no handler, and no new events.
+    // The log has the earlier outcome although the process remembers nothing: no handler runs, and no events are added.
     let again = json!({"envelope": error, "persistedDedup": {"runId": "r1"}, "projectTo": {"runId": "r1"}});
     let recorded = accept(again).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Workflows over MCP: bytes as clients send them, and the library's own client.
+//! Workflows over MCP: with raw requests and with the library's client.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::service::{Host, KEY, OTHER, READER, noop, workflow};
 
 pub(super) const PATH: &str = "/v1/mcp";
 
-/// A workflow that exposes one thing, and gives back what it is told of its inputs.
+/// A workflow that exposes one thing and returns `gives`.
 pub(super) fn exposing(id: &str, kind: &str, config: Value, gives: &Value) -> Value {
     let type_id = format!("core.openwop.mcp.{kind}");
     let variables = json!([
@@ -41,7 +41,7 @@ fn echo() -> Value {
     exposing("echo", "expose-tool", config, &json!({"said": variable("text")}))
 }
 
-/// A tool whose run needs something that takes a while, or somebody.
+/// A tool whose run takes a while or waits for a person.
 fn tool(id: &str, type_id: &str, config: Value) -> Value {
     let says = ("says", "core.openwop.mcp.expose-tool", json!({"name": id}));
     workflow(id, &[says, ("work", type_id, config)], &json!([]))
@@ -70,7 +70,7 @@ async fn runs(host: &Host) -> Vec<Value> {
     host.get("/v1/runs?limit=200").await.expect(200)["runs"].as_array().unwrap().clone()
 }
 
-/// Waits until a run of the workflow is there, in a state.
+/// Waits until a run of the workflow exists and has a status.
 async fn run_of(host: &Host, workflow_id: &str, status: &str) -> Value {
     loop {
         let listed =
@@ -255,7 +255,7 @@ async fn a_client_that_leaves_or_takes_its_call_back_takes_the_run_along() {
     let host = Host::start().await;
     host.register(&tool("slow", "core.delay", json!({"delayMs": 600_000}))).await;
     let message = request("tools/call", &json!({"name": "slow"}));
-    // Hangs up.
+    // The client disconnects.
     {
         let calling = send(&host, KEY, &[], &message);
         tokio::pin!(calling);
@@ -266,7 +266,7 @@ async fn a_client_that_leaves_or_takes_its_call_back_takes_the_run_along() {
     }
     let run = run_of(&host, "slow", "cancelled").await;
     assert_eq!(host.end_of(run["runId"].as_str().unwrap()).await["status"], "cancelled");
-    // Takes it back, within its session and not from another one.
+    // Cancels the call, within its session and not from another one.
     let session = [("mcp-session-id", "0123")];
     let calling = send(&host, KEY, &session, &message);
     let cancelled = async {
@@ -574,7 +574,7 @@ async fn where_the_mount_is_not_served_nothing_of_it_is_there() {
     send(&host, KEY, &[], &request("ping", &json!({}))).await.refused(404, "not_found");
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["mcp"], Value::Null);
-    // What needs a model is not served with it either.
+    // A node that needs a model is refused on a host without one.
     let host = Host::start().await;
     let sampling = workflow("s", &[("s", "core.openwop.mcp.handle-sampling", json!({}))], &json!([]));
     host.post("/v1/workflows", &sampling).await.refused(400, "pack_peer_dependency_missing");

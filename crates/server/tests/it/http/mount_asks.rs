@@ -1,4 +1,4 @@
-//! Clients of MCP that are asked what their runs ask: as bytes on the wire, and with the library's own client.
+//! MCP clients that get the questions of their runs: with raw requests and with the library's client.
 
 mod answers;
 mod below;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::client::Answer;
 use super::service::{Host, workflow};
 
-/// Another key of the same tenant, with every right.
+/// Another key of the same tenant, with all scopes.
 const SECOND: &str = "ilk_live_000000000000000000000009";
 
-/// A tool of that name, with nodes that follow one another.
+/// A tool of that name, with sequential nodes.
 fn tool(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
     let mut all = vec![("says", "core.openwop.mcp.expose-tool", json!({"name": id}))];
     all.extend(nodes.iter().cloned());
@@ -40,14 +40,14 @@ async fn status(host: &Host, run_id: &str) -> String {
     host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a run waits for an answer, its own or that of a run below it.
+/// Waits until a run waits for an answer, its own or that of a child run.
 async fn until_it_waits(host: &Host, run_id: &str) {
     while status(host, run_id).await != "waiting-input" {
         tokio::task::yield_now().await;
     }
 }
 
-/// A person answers, with a key.
+/// Resolves an interrupt with a key, as a person would.
 async fn resolve(host: &Host, run_id: &str, node: &str, value: Value) -> Answer {
     host.post(&format!("/v1/runs/{run_id}/interrupts/{node}"), &json!({"resumeValue": value})).await
 }

@@ -1,4 +1,4 @@
-//! Clients of MCP that want something of a model, and those that want to know how far a run is.
+//! MCP clients that use sampling, and clients that request progress.
 
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -59,7 +59,7 @@ async fn a_client_is_given_what_the_model_of_the_author_says() {
     let budget =
         host.get("/v1/host/sample/test/mock-ai/last-dispatch-budget?nodeId=sample").await.expect(200);
     assert_eq!(budget["maxTokens"], 64, "as much as the client wants, and no more");
-    // A replay is given what was said, and asks nobody.
+    // A replay uses the recorded reply and calls no model.
     let forked =
         host.post(&format!("/v1/runs/{run_id}:fork"), &json!({"mode": "replay", "fromSeq": 0})).await;
     let forked = host.end_of(forked.expect(201)["runId"].as_str().unwrap()).await;
@@ -91,14 +91,14 @@ async fn a_request_for_a_model_is_checked_before_there_is_a_run() {
         assert_eq!(refused["error"]["data"]["violations"][0]["path"], path, "{refused}");
     }
     assert!(runs(&host).await.is_empty());
-    // Other tenants have no handler, and a key that may not begin runs begins none.
+    // Other tenants have no handler, and a key that may not create runs creates none.
     let message = request("sampling/createMessage", &sampling());
     let other = format!("Bearer {OTHER}");
     let theirs = host.post_with("/v1/mcp", &[("authorization", &other)], &message).await.expect(200);
     assert_eq!(theirs["error"]["code"], -32601);
     let reader = format!("Bearer {READER}");
     host.post_with("/v1/mcp", &[("authorization", &reader)], &message).await.refused(403, "forbidden");
-    // A run that no client asked for has no request, and says so.
+    // A run that was not started by a client has no request, and reports that.
     let run_id = host.create("samples").await;
     assert_eq!(host.end_of(&run_id).await["error"]["code"], "validation_error");
 }
@@ -140,7 +140,7 @@ async fn whoever_names_a_token_is_told_how_far_the_run_is_and_then_the_answer() 
         assert_eq!(message["params"]["total"], 4);
         assert_eq!(message["params"].as_object().unwrap().len(), 3, "a number, and nothing of the run");
     }
-    // Who reads no streams, or names no token, is answered at once.
+    // A client that accepts no streams or sends no progress token gets a plain reply.
     for (accept, meta) in [
         ("application/json", json!({"progressToken": "t"})),
         (both, json!({})),

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 
 use super::service::{Host, KEY, workflow};
 
-/// Secrets of the tests: names that are their own values, but for one.
+/// Test secrets by name.
 struct Known(BTreeMap<&'static str, &'static str>);
 
 impl Secrets for Known {
@@ -55,7 +55,7 @@ fn literal(value: &Value) -> Value {
     json!({"type": "static", "value": value})
 }
 
-/// Runs a node, and gives how it stands.
+/// Runs a node and returns its state.
 async fn used(host: &Host, kind: &str, config: Value, inputs: Value) -> Value {
     host.register(&node("uses", kind, config, inputs)).await;
     let run_id = host.create("uses").await;
@@ -155,7 +155,7 @@ async fn a_node_uses_the_tools_resources_and_prompts_of_another_host() {
     assert_eq!(events(&host, "agent.toolReturned").await[0]["payload"]["status"], "error");
 }
 
-/// A server of the library, with sessions and streams. Two tools count how often they were called.
+/// A server of the library, with sessions and streams. Two tools count their calls.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -241,7 +241,7 @@ async fn a_tool_that_may_have_been_called_is_called_again_only_if_it_says_that_t
     assert_eq!(counting.0.load(Ordering::SeqCst), 3);
 }
 
-/// A server that answers every request with these bytes, and then says nothing more.
+/// A server that answers every request with these bytes and then sends nothing more.
 async fn misbehaving(answer: Vec<u8>, hangs: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -11,7 +11,7 @@ use server::http::Settings;
 use super::mount::{PATH, ask, exposing, request, send, variable};
 use super::service::{Host, KEY};
 
-/// A tool that says what it is told, with a schema for what it gives.
+/// A tool that echoes its input, with an output schema.
 fn says(id: &str, output_schema: &Value) -> Value {
     let config = json!({"name": id, "description": "Says it.", "outputSchema": output_schema,
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}});
@@ -76,7 +76,7 @@ async fn the_newest_edition_is_discovered_and_its_headers_are_checked() {
     assert!(send(&host, KEY, &wrong, &discover).await.expect(400)["error"]["code"].is_i64());
 }
 
-/// Finding G8: tools return structured results, which match the schema that they declare.
+/// Finding G8: tools return structured results, which match their declared schema.
 #[tokio::test]
 async fn outputs_that_do_not_match_their_schema_are_an_error_of_the_tool() {
     let host = Host::start().await;
@@ -87,7 +87,7 @@ async fn outputs_that_do_not_match_their_schema_are_an_error_of_the_tool() {
     assert!(called["result"].get("structuredContent").is_none(), "{called}");
 }
 
-/// Finding G8: arguments of prompts are completed and put into the template.
+/// Finding G8: prompt arguments are completed and inserted into the template.
 #[tokio::test]
 async fn arguments_of_prompts_are_completed_with_the_values_of_their_author() {
     let host = Host::start().await;

@@ -1,4 +1,4 @@
-//! Clients of MCP that want to know when there are other tools, and what the document of this host says of them.
+//! MCP clients that listen for list changes, and what discovery says about them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Listens from when the host has said so.
+    /// Starts to listen, and waits for the host to confirm.
     async fn to(host: &Host, key: &str) -> Self {
         let key = format!("Bearer {key}");
         let headers = [("authorization", key.as_str()), ("accept", "text/event-stream")];
@@ -43,7 +43,7 @@ impl Listening {
         count > 0
     }
 
-    /// What it is told next; nothing at the end.
+    /// The next notification; `None` at the end.
     async fn next(&mut self) -> Option<String> {
         loop {
             let text = String::from_utf8(client::parse(&self.received).unwrap().body).unwrap();
@@ -73,7 +73,7 @@ async fn whoever_listens_is_told_that_a_list_changed_and_nothing_of_others() {
     let tool = exposing("t", "expose-tool", json!({"name": "t"}));
     host.register(&tool).await;
     assert_eq!(ours.next().await.as_deref(), Some("notifications/tools/list_changed"));
-    // What changes no list is told of to nobody.
+    // A registration that changes no list sends no notification.
     host.register(&tool).await;
     host.register(&noop()).await;
     for (kind, config, list) in [
@@ -87,7 +87,7 @@ async fn whoever_listens_is_told_that_a_list_changed_and_nothing_of_others() {
     let described = exposing("t", "expose-tool", json!({"name": "t", "description": "Another text."}));
     host.register(&described).await;
     assert_eq!(ours.next().await.as_deref(), Some("notifications/tools/list_changed"));
-    // A workflow that becomes another thing changes two lists.
+    // A workflow that exposes something else changes two lists.
     host.register(&exposing("t", "expose-prompt", json!({"name": "q", "template": "t"}))).await;
     assert_eq!(ours.next().await.as_deref(), Some("notifications/tools/list_changed"));
     assert_eq!(ours.next().await.as_deref(), Some("notifications/prompts/list_changed"));

@@ -1,4 +1,4 @@
-//! What conformance suites ask of prompts.
+//! The seams for prompts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The schemas that the protocol publishes, where they are at hand.
+//! The schemas that the protocol publishes, if the local copy exists.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::service::protocol_folder;
 
-/// What answers have to be, by the name of the schema.
+/// The validators of replies, by the name of the schema.
 pub(crate) struct Published {
     answers: BTreeMap<&'static str, Validator>,
-    /// What payloads of events have to be, by the type of event.
+    /// The validators of event payloads, by event type.
     payloads: BTreeMap<String, Validator>,
 }
 
@@ -54,7 +54,7 @@ impl Published {
         Some(Self { answers: NAMES.into_iter().map(build).collect(), payloads })
     }
 
-    /// Insists that the payload of an event is as it was published, where one was.
+    /// Asserts that the payload of an event matches its published schema, if there is one.
     #[track_caller]
     pub(crate) fn check_payload(&self, event: &Value) {
         let Some(schema) = self.payloads.get(event["type"].as_str().unwrap()) else { return };
@@ -63,7 +63,7 @@ impl Published {
         }
     }
 
-    /// Insists that an answer is as it was published.
+    /// Asserts that a reply matches its published schema.
     #[track_caller]
     pub(crate) fn check(&self, name: &str, answer: &Value) {
         if let Some(error) = self.answers[name].iter_errors(answer).next() {
@@ -72,8 +72,8 @@ impl Published {
     }
 }
 
-/// Mends what contradicts itself in what was published: a payload has members of its own beside those of a closed schema, and words came
-/// later than the lists that they are missing from.
+/// Fixes contradictions in the published schemas: a payload has additional fields beside those of a closed schema, and some values
+/// are newer than the enums that lack them.
 fn mend(id: &str, schema: &mut Value) {
     match id.rsplit('/').next().unwrap_or_default() {
         "suspend-request.schema.json" => {

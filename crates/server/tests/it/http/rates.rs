@@ -1,4 +1,4 @@
-//! Limits on how often somebody may ask.
+//! Rate limits.
 
 use host::runs::rates::{Rate, RateLimits};
 use server::http::Settings;
@@ -18,7 +18,7 @@ async fn too_many_requests_are_told_when_to_come_back_before_the_key_counts() {
     assert_eq!(refused.header("retry-after").unwrap(), body["details"]["retryAfter"].to_string());
     assert_eq!(body["details"]["scope"], "key");
     ask(OTHER).await.expect(200);
-    // A new key with every request is still one client.
+    // Requests with different keys are counted as one client.
     let statuses: Vec<u16> = futures_util::future::join_all((0..6).map(|number| {
         let key = format!("ilk_live_unknown_unknown_{number}");
         let host = &host;

@@ -1,4 +1,4 @@
-//! A registry of packs, over HTTP.
+//! The pack registry over HTTP.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ fn packed(manifest: &[u8], files: &[(&str, &[u8])]) -> Vec<u8> {
     packs::archive::write(&all).unwrap()
 }
 
-/// A pack of one node.
+/// A pack with one node.
 pub(crate) fn archive(name: &str, version: &str) -> Vec<u8> {
     packed(manifest(name, version).to_string().as_bytes(), &[("nodes.wasm", b"\0asm")])
 }
@@ -64,11 +64,11 @@ async fn a_registry_is_read_without_a_key_only_where_the_settings_open_it() {
         for path in &offered {
             let answer = host.send("GET", path, &[], None).await;
             assert_eq!(answer.status, if is_open { 200 } else { 401 }, "{path}");
-            // A key that is wrong is told so, and never taken for none.
+            // An invalid key is refused, and never treated as a missing one.
             host.get_as("ilk_live_wrong", path).await.refused(401, "unauthenticated");
             assert_eq!(host.get(path).await.status, 200, "{path}");
         }
-        // What is installed, and whoever changes something, need a key either way.
+        // Installed packs and all changes need a key in both cases.
         host.send("GET", "/v1/packs", &[], None).await.refused(401, "unauthenticated");
         host.send("DELETE", &at("1.0.0"), &[], None).await.refused(401, "unauthenticated");
     }
@@ -261,7 +261,7 @@ async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
         (PackRegistries::in_memory().unwrap(), false),
         (PackRegistries::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(), true),
     ] {
-        // Other seams do not open it.
+        // Other seams do not enable it.
         let host = Host::start_offering(seams, shelves).await;
         let said = host.get("/.well-known/openwop").await.expect(200);
         assert_eq!(said["packs"]["testMode"]["supported"].as_bool(), is_there.then_some(true), "{said}");
@@ -287,7 +287,7 @@ async fn a_registry_for_everybody_takes_and_shows_nothing_private() {
     closed.put(&format!("{}.tgz", at("1.0.0")), &[], &archive(NAME, "1.0.0")).await.expect(201);
     closed.stop().await;
     drop(closed);
-    // The same packs, after somebody opened the registry.
+    // The same packs, after the registry became public.
     let open = Settings { open_registry: true, ..Settings::default() };
     let host = Host::start_offering(open, shelves()).await;
     host.put(&tgz("1.1.0"), &[], &archive(PRIVATE, "1.1.0")).await.refused(400, "invalid_pack_scope");

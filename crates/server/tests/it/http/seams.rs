@@ -1,4 +1,4 @@
-//! What only conformance suites ask for.
+//! The seams for conformance suites.
 
 use flow::definition::Capabilities;
 use host::runs::rates::RateLimits;
@@ -7,7 +7,7 @@ use server::http::Settings;
 
 use super::service::{Host, noop, workflow};
 
-/// Every seam that the protocol names and this host has, in the order of their paths. Those of a later revision are not there.
+/// Every seam that the protocol names and this host has, in the order of their paths. The last ones are from a later revision and absent.
 const SEAMS: [&str; 30] = [
     "GET /v1/host/sample/blob/presigned/{token}",
     "POST /v1/host/sample/dispatch/fanout",
@@ -40,7 +40,7 @@ const SEAMS: [&str; 30] = [
     "POST /v1/host/sample/runner/none",
     "POST /v1/host/sample/test/compensation/none",
 ];
-/// Those at the end of the list are not there.
+/// How many seams at the end of the list are absent.
 const LATER: usize = 2;
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key(
         without.send(method, path, &[], Some(b"{}")).await.refused(401, "unauthenticated");
         without.send(method, path, &[("authorization", &key)], Some(b"{}")).await.refused(404, "not_found");
         let anonymous = host.send(method, path, &[], Some(b"{}")).await;
-        // A signed address is a key itself, for one object; one that nobody signed leads nowhere.
+        // A signed URL itself authorizes access to one object; one without a valid signature is not found.
         match path.contains("{token}") {
             true => assert_eq!(anonymous.status, 404, "{seam}: {}", anonymous.text()),
             false => drop(anonymous.refused(401, "unauthenticated")),
@@ -269,7 +269,7 @@ async fn what_is_withheld_is_neither_advertised_nor_registered_until_it_is_given
             "{name}: {found}"
         );
         if name != "mcp.serverMount.supported" {
-            // All of it is about models, and none is served now.
+            // All of these are about models, which are withheld now.
             for family in ["aiProviders", "providerUsage", "envelopes", "prompts"] {
                 assert_eq!(found.get(family), None, "{name}");
             }
@@ -344,13 +344,13 @@ async fn workflows_are_seeded_in_the_short_form_of_the_suite() {
         (&json!("completed"), &json!("completed")),
         "{run}"
     );
-    // Documents in full are registered as before.
+    // Full documents are registered as before.
     host.post("/v1/host/sample/workflows", &workflow("full", &[("n", "core.noop", json!({}))], &json!([])))
         .await
         .expect(201);
 }
 
-/// Finding 10: how the suite finds out whether a seam is there, and what it expects of envelopes.
+/// Finding 10: how the suite detects a seam, and what it expects of envelopes.
 #[tokio::test]
 async fn seams_take_the_probes_and_envelopes_of_the_suite() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;

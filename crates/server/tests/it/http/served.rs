@@ -1,5 +1,5 @@
-//! Discovery against what is served, in both directions: an advertised operation is there, one that is not advertised is not, and every path and
-//! every family of capabilities is in one of the tables below.
+//! Compares discovery with what is served, in both directions: an advertised operation is served, one that is not advertised is not,
+//! and every path and every family of capabilities is in one of the tables below.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use server::http::Settings;
 use super::agents::one_agent;
 use super::service::{Host, KEY};
 
-/// A capability, and an operation that is served exactly if it is advertised.
+/// A capability, and an operation that is served if and only if it is advertised.
 const GATED: [(&str, &str, &str); 28] = [
     ("/runs/pauseResume", "POST", "/v1/runs/{runId}:pause"),
     ("/runs/pauseResume", "POST", "/v1/runs/{runId}:resume"),
@@ -35,7 +35,7 @@ const GATED: [(&str, &str, &str); 28] = [
     ("/packs/testMode", "GET", "/v1/packs-test/{name}"),
     ("/packs/testMode", "POST", "/v1/packs-test/reset"),
     ("/observability/testSeams", "POST", "/v1/host/sample/test/reset"),
-    // Not served, and not advertised.
+    // Neither served nor advertised.
     ("/prompts/endpointsSupported", "GET", "/v1/prompts/{templateId}"),
     ("/content", "PUT", "/v1/content/settings"),
     ("/workspace", "GET", "/v1/host/workspace/files"),
@@ -46,7 +46,7 @@ const GATED: [(&str, &str, &str); 28] = [
     ("/agents/evalSuite", "GET", "/v1/runs/{runId}/eval-summary"),
 ];
 
-/// Paths that need no capability: the core of the protocol, the registry of packs, and what is our own. A path counts with all below it.
+/// Paths that need no capability: the core of the protocol, the pack registry, and our own extensions. A path includes all paths below it.
 const CORE: [&str; 19] = [
     "/.well-known/openwop",
     "/.well-known/openwop-registry",
@@ -69,7 +69,7 @@ const CORE: [&str; 19] = [
     "/v1/workflows",
 ];
 
-/// Families that no operation stands for: they say how runs and nodes behave. docs/conformance.md names the tests of each.
+/// Families without an operation: they describe how runs and nodes behave. docs/conformance.md names the tests of each.
 const BEHAVIOR: [&str; 25] = [
     "aiProviders",
     "blobStorage",
@@ -113,7 +113,7 @@ fn is_advertised(said: &Value, pointer: &str) -> bool {
     }
 }
 
-/// Whether an operation is there, as far as its reply tells: an unknown path, method or capability is told from an unknown object.
+/// Whether an operation is served, judging by its reply: an unknown path, method or capability differs from an unknown object.
 async fn is_served(host: &Host, method: &str, path: &str) -> bool {
     let path = path.replace(['{', '}'], "");
     let path = path.replace("packs-test/name", "packs-test/vendor.acme.none");
@@ -130,7 +130,7 @@ async fn is_served(host: &Host, method: &str, path: &str) -> bool {
     !matches!(code.as_str(), "not_found" | "method_not_allowed" | "capability_not_provided")
 }
 
-/// A host as it is by default, one for suites, one with everything, and one without the mount.
+/// A host with default settings, one for suites, one with all optional features, and one without the mount.
 async fn hosts() -> Vec<(&'static str, Host)> {
     let seams = Settings { test_seams: true, test_spans: true, ..Settings::default() };
     let without = Host::start().await;
@@ -183,7 +183,7 @@ async fn every_path_and_every_family_is_in_a_table() {
     }
 }
 
-/// Line 2 of the issue: no path of this machine is published, in no configuration.
+/// Line 2 of the issue: discovery publishes no local file path, in any configuration.
 #[tokio::test]
 async fn discovery_publishes_no_path_of_this_machine() {
     for (name, host) in hosts().await {

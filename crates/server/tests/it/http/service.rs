@@ -1,4 +1,4 @@
-//! A host to talk to.
+//! A host for the tests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 
 use super::client::{Answer, raw, request};
 
-/// A key with every right.
+/// A key with all scopes.
 pub(crate) const KEY: &str = "ilk_live_000000000000000000000001";
 /// A key of the same tenant that may only read runs.
 pub(crate) const READER: &str = "ilk_live_000000000000000000000002";
@@ -43,17 +43,17 @@ pub(crate) const READER: &str = "ilk_live_000000000000000000000002";
 pub(crate) const OTHER: &str = "ilk_live_000000000000000000000003";
 /// A key for tests.
 pub(crate) const TESTER: &str = "ilk_test_000000000000000000000004";
-/// A key that was taken back, and one whose time is over.
+/// A revoked key, and an expired one.
 pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000005";
 pub(crate) const EXPIRED: &str = "ilk_live_000000000000000000000006";
 
-/// A running host. It stops when it is dropped; its database goes with it.
+/// A running host. Dropping it stops it and deletes its database.
 pub(crate) struct Host {
     pub(crate) address: SocketAddr,
     pub(crate) runs: Runs,
     pub(crate) store: Arc<SqliteRuns>,
     pub(crate) fixtures: Fixtures,
-    /// Below this, workspaces are opened that agents name.
+    /// The directory in which agents may open workspaces.
     pub(crate) workspaces: PathBuf,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<std::io::Result<()>>>,
@@ -88,22 +88,21 @@ impl Host {
             .await
     }
 
-    /// A host with pages of people beside the protocol.
+    /// A host with web pages beside the protocol.
     pub(crate) async fn start_with_pages(settings: Settings, pages: Router) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
         let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
         Self::start_in(folder, settings, limits, Capabilities::OURS, without, None, Some(pages)).await
     }
 
-    /// A host that offers these packs.
+    /// A host whose registry has these packs.
     pub(crate) async fn start_offering(settings: Settings, shelves: PackRegistries) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
         let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
         Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves), None).await
     }
 
-    /// A host for suites whose nodes may use everything: stores, modules of packs, a model that pretends, one secret, and the MCP servers
-    /// at these addresses.
+    /// A host for suites with all node features: stores, pack modules, a mock model, one secret, and the MCP servers at these addresses.
     pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
         Self::start_equipped_with(Settings { test_seams: true, ..Settings::default() }, servers, None).await
     }
@@ -153,7 +152,7 @@ impl Host {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             limits: Limits::default(),
-            // As `interlock serve` has it: a suite whose seams are enabled is served mock nodes.
+            // Like `interlock serve`: mock nodes are supported if seams are enabled.
             capabilities: Capabilities {
                 mock_agent: capabilities.mock_agent || settings.test_seams,
                 ..capabilities
@@ -179,7 +178,7 @@ impl Host {
             entropy: Arc::new(SystemEntropy),
             fixtures: fixtures.clone(),
             rate_limiter: RateLimiter::new(limits),
-            // Only the limits look at it: nothing that was spent comes back while a test asks.
+            // Only the rate limits use it: used-up limits do not refill during a test.
             clock: Arc::new(ManualClock::at(0)),
             guides: Guides {
                 tenants: Arc::new(tenants(folder.path())),
@@ -209,12 +208,12 @@ impl Host {
         }
     }
 
-    /// The file of its runs.
+    /// The database file.
     pub(crate) fn database(&self) -> PathBuf {
         self.folder.path().join("runs.sqlite3")
     }
 
-    /// Stops it, and waits until it has stopped.
+    /// Stops the host, and waits until it has stopped.
     pub(crate) async fn stop(&mut self) {
         drop(self.shutdown.take());
         self.served.take().unwrap().await.unwrap().unwrap();
@@ -268,13 +267,12 @@ impl Host {
         self.send("POST", path, &all, Some(body.to_string().as_bytes())).await
     }
 
-    /// Registers a workflow.
     pub(crate) async fn register(&self, workflow: &Value) {
         let answer = self.post("/v1/workflows", workflow).await;
         assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
     }
 
-    /// Creates a run of a workflow, and gives its id.
+    /// Creates a run of a workflow and returns its id.
     pub(crate) async fn create(&self, workflow_id: &str) -> String {
         self.create_with(&json!({"workflowId": workflow_id})).await
     }
@@ -284,7 +282,7 @@ impl Host {
         created["runId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until a run is at its end, by polling as a client would.
+    /// Waits until a run has ended, by polling as a client would.
     pub(crate) async fn end_of(&self, run_id: &str) -> Value {
         let mut last = -1;
         loop {
@@ -301,10 +299,10 @@ impl Host {
     }
 }
 
-/// The secret that suites ask for, and what it must never be seen as.
+/// The secret that suites use, and its value, which must never be exposed.
 pub(crate) const CANARY: (&str, &str) = ("openwop-conformance-canary-secret", "a-canary-that-nobody-may-see");
 
-/// That secret, and the key of other hosts of these tests.
+/// Resolves that secret, and the key of other test hosts.
 struct Canary;
 
 impl Secrets for Canary {
@@ -318,7 +316,7 @@ impl Secrets for Canary {
     }
 }
 
-/// A model that pretends, and no other.
+/// Only the mock model.
 fn mock_models(secrets: Arc<dyn Secrets>) -> ModelOptions {
     ModelOptions {
         providers: BTreeMap::new(),
@@ -384,7 +382,7 @@ async fn put_keys(runs: &Runs) {
     }
 }
 
-/// A workflow whose nodes follow one another.
+/// A workflow with sequential nodes.
 pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], variables: &Value) -> Value {
     let listed: Vec<Value> = nodes
         .iter()
@@ -405,17 +403,17 @@ pub(crate) fn workflow(id: &str, nodes: &[(&str, &str, Value)], variables: &Valu
     })
 }
 
-/// One node that does nothing.
+/// A workflow with one node that does nothing.
 pub(crate) fn noop() -> Value {
     workflow("noop", &[("only", "core.noop", json!({}))], &json!([]))
 }
 
-/// One node that takes half a minute.
+/// A workflow with one node that takes 30 seconds.
 pub(crate) fn slow() -> Value {
     workflow("slow", &[("wait", "core.delay", json!({"delayMs": 30_000}))], &json!([]))
 }
 
-/// One node that takes a fifth of a second.
+/// A workflow with one node that takes 200 milliseconds.
 pub(crate) fn short() -> Value {
     workflow(
         "short",
@@ -428,19 +426,19 @@ pub(crate) fn short() -> Value {
     )
 }
 
-/// One node that asks for an approval.
+/// A workflow with one approval gate.
 pub(crate) fn gate() -> Value {
     let config = json!({"title": "Go on?", "actions": ["accept", "reject"]});
     workflow("gate", &[("gate", "core.approvalGate", config)], &json!([]))
 }
 
-/// Where the project's copy of the protocol's own files is.
+/// The path of a file in the local copy of the protocol repository.
 fn protocol(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openwop").join(path)
 }
 
-/// A file of the protocol's own, where the project's copy of them is there.
-#[expect(clippy::print_stderr, reason = "a test that did not check anything has to say so")]
+/// A file of the protocol repository, if the local copy exists.
+#[expect(clippy::print_stderr, reason = "a test that checked nothing must report it")]
 pub(crate) fn protocol_file(path: &str) -> Option<Value> {
     let path = protocol(path);
     match std::fs::read(&path) {
@@ -452,8 +450,8 @@ pub(crate) fn protocol_file(path: &str) -> Option<Value> {
     }
 }
 
-/// Every document of a folder of the protocol's own, where it is there.
-#[expect(clippy::print_stderr, reason = "a test that did not check anything has to say so")]
+/// All documents in a folder of the protocol repository, if the local copy exists.
+#[expect(clippy::print_stderr, reason = "a test that checked nothing must report it")]
 pub(crate) fn protocol_folder(path: &str) -> Option<Vec<Value>> {
     let path = protocol(path);
     let Ok(folder) = std::fs::read_dir(&path) else {

@@ -1,4 +1,4 @@
-//! Streams of events.
+//! Event streams.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use super::client::{OpenStream, parse, request};
 use super::service::{Host, KEY, TESTER, gate, noop, short, slow, workflow};
 use server::http::Settings;
 
-/// A frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Frame {
     id: Option<u64>,
@@ -186,7 +185,7 @@ async fn gathered_events_come_together_and_the_end_comes_at_once() {
     let host = Host::start().await;
     host.register(&short()).await;
     let run_id = host.create("short").await;
-    // The buffer is longer than the test waits for anything.
+    // The buffer time is longer than any timeout of the test.
     let batches = stream(&host, &run_id, "?bufferMs=5000&streamMode=debug", &[]).await;
     assert!(names(&batches).iter().all(|name| *name == "batch"));
     let events: Vec<&Value> = batches.iter().flat_map(|batch| batch.data.as_array().unwrap()).collect();
@@ -199,7 +198,7 @@ async fn gathered_events_come_together_and_the_end_comes_at_once() {
     assert!(!names(&stream(&host, &run_id, "?bufferMs=0", &[]).await).contains(&"batch"));
 }
 
-/// Readers without a stream lost `node.started`, `agent.*` and more (finding 1 of the current suite).
+/// Clients without a stream did not get `node.started`, `agent.*` and more (finding 1 of the current suite).
 #[tokio::test]
 async fn without_a_stream_the_whole_log_is_a_document_unless_a_mode_filters_it() {
     let host = Host::start().await;
@@ -223,7 +222,7 @@ async fn without_a_stream_the_whole_log_is_a_document_unless_a_mode_filters_it()
         assert_eq!(kinds, expected, "{query}");
         assert_eq!(page["isComplete"], true, "{query}");
     }
-    // The same events as a poll has, from any place on.
+    // The same events as a poll returns, from any position.
     let poll = host.get(&format!("/v1/runs/{run_id}/events/poll")).await.expect(200);
     let page = host.send("GET", &format!("/v1/runs/{run_id}/events"), &headers, None).await.expect(200);
     assert_eq!(page["events"], poll["events"]);
@@ -235,7 +234,7 @@ async fn without_a_stream_the_whole_log_is_a_document_unless_a_mode_filters_it()
     assert_eq!(page["isComplete"], false);
 }
 
-/// A stream that is read bit by bit.
+/// A stream that is read incrementally.
 struct Open {
     stream: tokio::net::TcpStream,
     received: Vec<u8>,
@@ -249,7 +248,7 @@ impl Open {
         Self { stream, received: Vec::new() }
     }
 
-    /// Reads until the frames so far are as wanted.
+    /// Reads until the frames so far match.
     async fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         let reading = async {
             loop {
@@ -287,7 +286,7 @@ async fn a_waiting_run_is_shown_at_once_even_when_events_are_gathered() {
     let mut open =
         Open::new(&host, &format!("/v1/runs/{run_id}/events?bufferMs=5000&streamMode=debug")).await;
     let text = open.until(|text| text.contains("node.suspended")).await;
-    // What follows in the same append would be in the same batch, had it been gathered until the time was over.
+    // Further events of the same append would be in the same batch if they were buffered for the whole time.
     let batch = frames(text.split_inclusive("\n\n").next().unwrap()).remove(0);
     assert_eq!(batch.data.as_array().unwrap().last().unwrap()["type"], "node.suspended", "{text}");
     let path = format!("/v1/runs/{run_id}/interrupts/gate");
@@ -335,7 +334,7 @@ async fn notes_are_told_to_those_who_watch_and_are_not_in_the_log() {
     assert!(!names(&log).contains(&"run.annotated"), "whoever comes later finds it among the annotations");
 }
 
-/// What can stay open for a key: its path, and what shows that it is open.
+/// Replies that can stay open: the path, and the text that shows that the reply is open.
 fn long_answers(run_id: &str) -> [(String, &'static str); 4] {
     [
         (format!("/v1/runs/{run_id}/events"), "run.started"),
@@ -345,7 +344,7 @@ fn long_answers(run_id: &str) -> [(String, &'static str); 4] {
     ]
 }
 
-/// Finding M2: streams and long polls of a key end with it, however the key ends.
+/// Finding M2: streams and long polls end when their key is revoked or expires.
 #[tokio::test]
 async fn what_a_key_opened_ends_with_it() {
     let scopes = || vec![Scope::RunsRead, Scope::RunsCreate, Scope::ManifestRead];

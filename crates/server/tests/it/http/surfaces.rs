@@ -1,4 +1,4 @@
-//! The stores of nodes, one operation at a time, as conformance suites ask for them.
+//! The node stores, one operation per request, as conformance suites use them.
 
 use serde_json::{Value, json};
 use server::http::Settings;
@@ -14,7 +14,7 @@ async fn ask(host: &Host, tenant: &str, call: (&str, &str), args: Value) -> Answ
     host.post("/v1/host/sample/test/surface", &body).await
 }
 
-/// Asserts a refusal in the nested form.
+/// Asserts an error in the nested form.
 fn refused(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (status, &json!(code)), "{}", answer.text());
 }
@@ -117,7 +117,7 @@ async fn a_signed_address_gives_the_bytes_for_its_while_and_says_afterwards_that
         let got = host.send("GET", &path, &[], None).await;
         assert_eq!((got.status, got.body.as_slice()), (200, &b"<b>"[..]), "{path}");
         assert_eq!(got.header("content-type"), Some("text/html"));
-        // Nobody's page: a browser runs nothing of it as ours, and keeps nothing.
+        // Untrusted content: a browser must neither execute nor cache it.
         assert_eq!(got.header("x-content-type-options"), Some("nosniff"));
         assert!(got.header("content-security-policy").unwrap().contains("sandbox"));
         assert_eq!(got.header("cache-control"), Some("private, no-store"));
@@ -158,7 +158,7 @@ async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_el
         (&json!("ZnJvbSBvdXRzaWRl"), &json!("text/plain"))
     );
     assert_eq!(ask(&host, "other", ("blob", "get"), json!({"key": "k"})).await.expect(200)["found"], false);
-    // Neither way is the other.
+    // A URL for one method is invalid for the other.
     put(&presign("GET", 60.0).await, &[], b"evil").await.refused(404, "blob_presign_not_found");
     let crossed = host.send("GET", &format!("/v1/blobs/{token}"), &[], None).await;
     crossed.refused(404, "blob_presign_not_found");
@@ -172,7 +172,7 @@ async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_el
     };
     over.refused(403, "blob_presign_expired");
     put(&token, &[("content-type", "none")], b"x").await.refused(400, "invalid_argument");
-    // Refused by what it says of its length, before a byte of it is received.
+    // Refused by its `Content-Length`, before any byte is received.
     let large = format!(
         "PUT /v1/blobs/{token} HTTP/1.1\r\nhost: host.test\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         65 << 20
@@ -196,7 +196,7 @@ async fn objects_that_are_received_at_once_are_bounded() {
     for _ in 0..8 {
         let mut stream = TcpStream::connect(host.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // Said when the host begins to receive.
+        // Sent when the host begins to receive.
         let mut said = [0; 25];
         stream.read_exact(&mut said).await.unwrap();
         assert_eq!(&said, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -205,7 +205,7 @@ async fn objects_that_are_received_at_once_are_bounded() {
     let refused = host.send("PUT", &path, &[], Some(b"one")).await;
     assert_eq!(refused.refused(429, "rate_limited")["details"]["scope"], "global");
     assert!(refused.header("retry-after").is_some());
-    // An address that is none takes no place, and is told so.
+    // An invalid URL takes no permit and is reported.
     host.send("PUT", "/v1/blobs/none", &[], Some(b"x")).await.refused(404, "blob_presign_not_found");
     let mut first = sending.remove(0);
     first.write_all(b"end").await.unwrap();

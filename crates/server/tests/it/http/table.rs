@@ -1,11 +1,11 @@
-//! The document and the router say the same.
+//! The OpenAPI document and the router agree.
 
 use serde_json::Value;
 
 use super::client::Answer;
 use super::service::{Host, KEY};
 
-/// A path with its names filled in.
+/// A path with its parameters filled in.
 fn concrete(path: &str) -> String {
     let mut concrete = String::new();
     let mut rest = path;
@@ -21,7 +21,7 @@ fn concrete(path: &str) -> String {
 async fn send(host: &Host, method: &str, path: &str, key: bool) -> Answer {
     let key = key.then(|| format!("Bearer {KEY}"));
     let headers: Vec<_> = key.iter().map(|key| ("authorization", key.as_str())).collect();
-    // A timeout of a poll, which other routes do not read.
+    // The timeout is for polls; other routes ignore it.
     host.send(method, &format!("{path}?timeout=0"), &headers, Some(b"{}")).await
 }
 

@@ -1,4 +1,4 @@
-//! The catalogue of tools.
+//! The tool catalogue.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Subscriptions.
+//! Webhook subscriptions.
 
 use serde_json::json;
 

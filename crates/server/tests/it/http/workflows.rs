@@ -1,4 +1,4 @@
-//! Workflows: registered, listed, read.
+//! Workflows: register, list, read.
 
 use flow::definition::Capabilities;
 use host::runs::rates::RateLimits;
@@ -43,7 +43,7 @@ async fn a_document_that_is_no_workflow_is_refused_with_the_places_that_are_wron
     host.post_with("/v1/workflows", &keyed, &gated).await.refused(409, "idempotency_key_mismatch");
 }
 
-/// Finding 2 of the current suite: what nothing serves is refused as everything else that is not served.
+/// Finding 2 of the current suite: an unsupported trigger is refused like every other unsupported feature.
 #[tokio::test]
 async fn a_trigger_that_would_never_fire_is_refused_with_the_capability_that_it_needs() {
     let host = Host::start().await;
@@ -116,13 +116,13 @@ async fn a_new_version_is_what_new_runs_are_of() {
         workflow("changing", &nodes, &json!([]))
     };
     let (first, second) = (version(&["a"]), version(&["a", "b"]));
-    // There and back again: a version that was there before is as new as any.
+    // Switching back: a version that was registered before becomes the newest again.
     for (document, nodes) in [(&first, 1), (&second, 2), (&first, 1), (&second, 2)] {
         host.register(document).await;
         let run_id = host.create("changing").await;
         assert_eq!(host.end_of(&run_id).await["nodeStates"].as_object().unwrap().len(), nodes);
     }
-    // What is under way goes on as what it began as.
+    // Active runs continue with the version that they began with.
     let mut waits = gate();
     waits["id"] = json!("changing");
     host.register(&waits).await;

@@ -70,7 +70,7 @@ fn definitions(
 ) -> Result<Vec<(WorkflowId, Digest)>> {
     let sql = "SELECT workflow_id, digest FROM workflows WHERE tenant = ?1 AND workflow_id > ?2
                ORDER BY workflow_id LIMIT ?3";
-    // No id is empty, so all of them come after nothing.
+    // Ids are never empty, so all of them sort after the empty string.
     let (tenant, after) = (tenant.as_str(), after.map_or("", WorkflowId::as_str));
     many(connection, sql, &[&tenant, &after, &at_most(limit)], |row| {
         Ok((id(row, 0, WorkflowId::new)?, digest(&row.get::<_, Vec<u8>>(1)?)))

@@ -1,4 +1,4 @@
-//! Triggers: which workflows listen, and how far streams were read.
+//! Triggers: active listeners, and read positions of streams.
 
 use flow::id::{Tenant, WorkflowId};
 use ports::runs::{Listeners, ReadFuture};
@@ -35,7 +35,7 @@ fn listening(
 ) -> Result<Vec<(Tenant, WorkflowId)>> {
     let sql = "SELECT tenant, workflow_id FROM listening WHERE (tenant, workflow_id) > (?1, ?2)
                ORDER BY tenant, workflow_id LIMIT ?3";
-    // No name is empty, so all names are greater than the empty string.
+    // Names are never empty, so all of them sort after the empty string.
     let (tenant, workflow_id) =
         after.map_or(("", ""), |(tenant, workflow_id)| (tenant.as_str(), workflow_id.as_str()));
     many(connection, sql, &[&tenant, &workflow_id, &at_most(limit)], tenant_and_workflow)

@@ -20,13 +20,14 @@ impl RunLists for SqliteRuns {
     }
 }
 
-/// The cursor of a run: the decimal digits of its row id. It stays valid when the run is deleted, because lists compare it.
+/// The cursor of a run: the decimal digits of its row id. It stays valid after the run is deleted, because lists only
+/// compare it.
 pub(super) fn cursor(place: i64) -> ListCursor {
     ListCursor::new(place.to_string())
 }
 
 pub(super) fn position(cursor: &ListCursor) -> std::result::Result<i64, ReadError> {
-    // Other spellings of the number, such as `+1`, were never handed out.
+    // Other spellings of the number, such as `+1`, were never issued.
     let position = cursor.as_str().parse().ok().filter(|place: &i64| *place >= 0);
     position.filter(|place| place.to_string() == cursor.as_str()).ok_or(ReadError::InvalidCursor)
 }

@@ -13,7 +13,7 @@ use crate::sqlite::query::{at_most, id, many, one};
 impl Retention for SqliteRuns {
     fn aged_runs(&self, after: Option<&ListCursor>, limit: usize) -> ReadFuture<'_, AgedPage> {
         let after = match after.map(position).transpose() {
-            // Row ids begin at 1.
+            // Row ids start at 1.
             Ok(position) => position.unwrap_or(0),
             Err(error) => return PortFuture::ready(Err(error)),
         };

@@ -1,7 +1,7 @@
-//! Edition 2026-07-28 at `/v1/mcp`, in which every request stands on its own (finding G1).
+//! Edition 2026-07-28 at `/v1/mcp`, in which every request is self-contained (finding G1).
 //!
-//! The protocol library checks what the edition adds: discovery, headers that repeat the body, versions, cache hints. What is
-//! asked for is answered by the same dispatcher as in earlier editions.
+//! The MCP library checks what the edition adds: discovery, headers that repeat the body, versions, cache hints. The same dispatcher
+//! as for earlier editions answers the requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use crate::mount::{EDITIONS, INSTRUCTIONS, Message, Read};
 
 /// The edition that this module serves.
 pub(super) const NEWEST: &str = "2026-07-28";
-/// The member of `_meta` by which a request names its edition.
+/// The field of `_meta` in which a request names its edition.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Whether a message is one of this edition, or of one that nobody speaks: the library says which are spoken.
+/// Whether this module answers a message: one of this edition, or one of an unsupported edition, which the library refuses.
 pub(super) fn is_meant(call: &Call, message: &Read) -> bool {
     let named = call.headers.get(EDITION);
     if named.is_some_and(|named| !EDITIONS.iter().any(|known| named.as_bytes() == known.as_bytes())) {
@@ -55,17 +55,17 @@ pub(super) fn is_meant(call: &Call, message: &Read) -> bool {
     }
 }
 
-/// Answers a message of this edition.
+/// Answers a message in this edition.
 pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> Answered {
     let call = Arc::new(call);
-    // Dropped with this future: a client that hangs up ends the run that it waits for, as in earlier editions.
+    // Dropped with this future: if the client disconnects, the run that it waits for ends, as in earlier editions.
     let (_here, gone) = watch::channel(());
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_sse_keep_alive(None)
         .with_sse_retry(None)
-        // Both were checked on the way in.
+        // Both were checked before.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(call.state.settings.max_message_bytes);
@@ -83,7 +83,7 @@ pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphoreP
     }
 }
 
-/// The library's answer, with what it refuses as an error of JSON-RPC.
+/// The reply of the library, with its refusals as JSON-RPC errors.
 async fn rpc(response: Response, id: &Value) -> Response {
     let status = response.status();
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media| media == "application/json");
@@ -108,7 +108,7 @@ struct Newest {
 }
 
 impl Newest {
-    /// Has the dispatcher answer, and reads its answer as what the library sends.
+    /// Calls the dispatcher, and parses its reply into the type that the library sends.
     async fn ask<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -138,7 +138,7 @@ impl Newest {
                 return Err(ErrorData::internal_error("The host refuses the call.", Some(data)));
             }
         };
-        // Required in this edition, and unknown to earlier ones.
+        // Required in this edition and unknown in earlier ones.
         if let Value::Object(members) = &mut result {
             members.entry("resultType").or_insert_with(|| json!("complete"));
         }

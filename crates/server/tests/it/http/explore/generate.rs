@@ -1,8 +1,8 @@
-//! Values out of a schema, and values that are out of every schema.
+//! Generates values that match a schema, and values that match none.
 
 use serde_json::{Map, Value, json};
 
-/// Numbers that look as if nobody had chosen them, and are the same every time.
+/// A deterministic pseudorandom number generator.
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -10,7 +10,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// A number below another.
+    /// A number less than `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -28,7 +28,7 @@ impl Chance {
     }
 }
 
-/// Texts that try something.
+/// Strings of common attacks.
 pub(super) const HOSTILE: &[&str] = &[
     "'; DROP TABLE runs; --",
     "\" OR \"1\"=\"1",
@@ -52,7 +52,7 @@ pub(super) const HOSTILE: &[&str] = &[
     "sk-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ];
 
-/// Any of them, or one that is very long.
+/// One of them, or a very long string.
 pub(super) fn hostile(chance: &mut Chance) -> String {
     match chance.below(12) {
         0 => "x".repeat(20_000),
@@ -60,7 +60,7 @@ pub(super) fn hostile(chance: &mut Chance) -> String {
     }
 }
 
-/// A value of no kind in particular.
+/// A value of any type.
 pub(super) fn anything(chance: &mut Chance) -> Value {
     let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
     let text = hostile(chance);
@@ -81,7 +81,7 @@ pub(super) fn anything(chance: &mut Chance) -> Value {
     chance.one_of(&choices).clone()
 }
 
-/// A value as a schema describes it.
+/// A value that matches a schema.
 pub(super) fn valid(schema: &Value, components: &Value, chance: &mut Chance) -> Value {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = components.pointer(name.strip_prefix("#/components").unwrap()).unwrap();
@@ -144,7 +144,7 @@ fn text(schema: &Value, chance: &mut Chance) -> String {
     format!("{:0>least$}", format!("t{}", chance.below(1000)))
 }
 
-/// The same document with one thing wrong in it, or at least different.
+/// The same document with one value replaced.
 pub(super) fn spoilt(body: &Value, chance: &mut Chance) -> Value {
     let mut spoilt = body.clone();
     let Some(members) = spoilt.as_object_mut() else { return anything(chance) };

@@ -1,4 +1,4 @@
-//! Questions of runs below the one that a call began.
+//! Questions of child runs.
 
 use host::runs::Scope;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::super::service::{Host, KEY, TESTER, workflow};
 use super::client::{BOTH, Client, run_of};
 use super::{colour, put_key, questions, resolve, status, tool, until_it_waits, waiting_run};
 
-/// A tool that runs another workflow, and gives what that one's end was.
+/// A tool that runs another workflow, and returns its result.
 fn calling(id: &str, child: &str) -> Value {
     let mut calling = tool(id, &[("call", "core.subWorkflow", json!({"workflowId": child}))]);
     calling["nodes"][2]["typeId"] = json!("core.end");
@@ -17,7 +17,7 @@ fn calling(id: &str, child: &str) -> Value {
     calling
 }
 
-/// A host with a parent, whose child asks for a colour, and with a parent of the parent.
+/// A host with a parent workflow whose child asks for a colour, and with a parent of the parent.
 async fn family() -> Host {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     for workflow in [colour(), calling("parent", "colour"), calling("grandparent", "parent")] {
@@ -31,13 +31,13 @@ async fn parent_of(host: &Host, run_id: &str) -> String {
     ancestry["parent"]["runId"].as_str().unwrap().to_owned()
 }
 
-/// What a tool gave.
+/// The result of a tool.
 fn given(result: &Value) -> Value {
     assert_eq!(result["isError"], false, "{result}");
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// The answer to a call whose run waits for one below it: it names both runs, and where a person answers.
+/// The reply to a call whose run waits for a child run: it names both runs, and where a person answers.
 fn waits_below(result: &Value, child: &str, node: &str) -> String {
     assert_eq!(result["isError"], true, "{result}");
     let told: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -68,7 +68,7 @@ async fn a_question_of_a_child_reaches_the_client_and_the_call_gives_what_the_pa
     let parent = parent_of(&host, &child).await;
     assert_eq!(status(&host, &child).await, "waiting-input");
     until_it_waits(&host, &parent).await;
-    // What is wrong is asked for again, as of the run itself.
+    // An invalid answer is asked for again, as with the run itself.
     client.accept(&asked, json!({"colour": "green"})).await;
     let again = calling.asked().await;
     assert_eq!(run_of(&again), child);
@@ -163,7 +163,7 @@ async fn nothing_that_a_client_says_moves_an_approval_of_a_child() {
     put_key(&host, WEAK, "weak", vec![Scope::RunsCreate, Scope::ManifestRead]).await;
     host.register(&workflow("gated", &[("gate", "core.approvalGate", json!({}))], &json!([]))).await;
     host.register(&calling("approved", "gated")).await;
-    // A key that may not answer is told of questions in the same way.
+    // A key that may not answer is notified of questions in the same way.
     for (key, name, node, answer) in [
         (KEY, "approved", "gate", json!({"action": "accept"})),
         (WEAK, "parent", "ask", json!({"answers": {"colour": "red"}})),
@@ -229,7 +229,7 @@ async fn a_client_that_hangs_up_while_a_child_asks_leaves_both_runs_waiting() {
     let asked = calling.asked().await;
     let child = run_of(&asked);
     drop(calling);
-    // Its place is free again once the host has noticed.
+    // The permit is free once the host has noticed the disconnect.
     loop {
         let message = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "parent", "arguments": []}});
         match client.send("application/json", &message).await.status {

@@ -1,4 +1,4 @@
-//! The end of waiting: by somebody else, by hanging up, by time, by the host.
+//! How waiting ends: by another answer, a disconnect, a timeout, or the shutdown of the host.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_question_that_somebody_else_answers_is_taken_back() {
         let asked = calling.asked().await;
         resolve(&host, &run_of(&asked), "ask", answer).await.expect(200);
         let mut message = calling.next().await.unwrap();
-        // The run may be at its end before anybody has looked.
+        // The run may end before the stream checks it.
         if message["method"] == "notifications/cancelled" {
             assert_eq!(message["params"]["requestId"], asked["id"]);
             message = calling.next().await.unwrap();
@@ -34,7 +34,7 @@ async fn a_question_that_somebody_else_answers_is_taken_back() {
         assert_eq!(calling.next().await, None);
         client.reply(&asked, json!({"action": "decline"})).await.refused(400, "validation_error");
     }
-    // While another answer is waited for, the client is told that this one is not.
+    // While the call waits for another answer, the client gets a cancellation of this question.
     let both = json!([{"id": "one", "question": "One?"}]);
     let mut two = tool("two", &[questions(&both)]);
     two["nodes"].as_array_mut().unwrap().push(json!({
@@ -87,7 +87,7 @@ async fn a_client_that_hangs_up_while_it_is_asked_leaves_the_run_waiting_and_not
     let asked = calling.asked().await;
     let run_id = run_of(&asked);
     drop(calling);
-    // Its place is free again once the host has noticed; only then is there room for another call.
+    // The permit is free once the host has noticed the disconnect; only then can another call start.
     let mut again = loop {
         let message = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "colour", "arguments": []}});
         match client.send("application/json", &message).await.status {
@@ -102,7 +102,7 @@ async fn a_client_that_hangs_up_while_it_is_asked_leaves_the_run_waiting_and_not
     assert_eq!(status(&host, &run_id).await, "waiting-input");
     resolve(&host, &run_id, "ask", json!({"answers": {"colour": "red"}})).await.expect(200);
     assert_eq!(host.end_of(&run_id).await["status"], "completed");
-    // Whoever takes the call back while it is asked takes the run along.
+    // Cancelling the call during a question cancels the run.
     let asked = again.asked().await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     assert_eq!(client.send(BOTH, &cancel).await.status, 202);

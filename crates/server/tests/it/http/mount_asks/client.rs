@@ -1,4 +1,4 @@
-//! A client that is asked, and reads its stream as it comes.
+//! A client that answers questions and reads its stream incrementally.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const PATH: &str = "/v1/mcp";
 
 pub(super) const BOTH: &str = "application/json, text/event-stream";
 
-/// A client with a session of its own.
+/// A client with its own session.
 pub(super) struct Client<'h> {
     pub(super) host: &'h Host,
     pub(super) key: String,
@@ -21,7 +21,7 @@ pub(super) struct Client<'h> {
 }
 
 impl<'h> Client<'h> {
-    /// One that can ask its user.
+    /// A client that can ask its user.
     pub(super) async fn asking(host: &'h Host, key: &str) -> Self {
         Self::begin(host, key, json!({"elicitation": {}})).await
     }
@@ -46,7 +46,7 @@ impl<'h> Client<'h> {
         self.host.post_with(PATH, &headers, message).await
     }
 
-    /// Calls a tool, and reads what comes as it comes.
+    /// Calls a tool, and returns its stream.
     pub(super) async fn call(&self, tool: &str) -> Calling {
         self.call_with(tool, json!({})).await
     }
@@ -73,7 +73,7 @@ impl<'h> Client<'h> {
         Calling { socket, received: Vec::new(), given: 0 }
     }
 
-    /// Answers a request that the host made.
+    /// Answers a request of the host.
     pub(super) async fn reply(&self, asked: &Value, result: Value) -> Answer {
         self.send(BOTH, &json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).await
     }
@@ -84,7 +84,7 @@ impl<'h> Client<'h> {
     }
 }
 
-/// A call whose answer is a stream.
+/// A call whose reply is a stream.
 pub(super) struct Calling {
     socket: TcpStream,
     received: Vec<u8>,
@@ -92,7 +92,7 @@ pub(super) struct Calling {
 }
 
 impl Calling {
-    /// The next message; nothing at the end.
+    /// The next message; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(answer) = client::parse(&self.received) {
@@ -115,7 +115,7 @@ impl Calling {
         }
     }
 
-    /// The next message, which has to be a question.
+    /// The next message, which must be a question.
     pub(super) async fn asked(&mut self) -> Value {
         let message = self.next().await.unwrap();
         assert_eq!(message["method"], "elicitation/create", "{message}");
@@ -129,10 +129,10 @@ impl Calling {
         message
     }
 
-    /// The answer to the call, which has to come next, and nothing behind it.
+    /// The reply to the call, which must be the next and last message.
     pub(super) async fn answered(&mut self) -> Value {
         let mut message = self.next().await.unwrap();
-        // A notice may be taken back at the last moment.
+        // A question may be cancelled at the last moment.
         if message["method"] == "notifications/cancelled" {
             message = self.next().await.unwrap();
         }
@@ -141,7 +141,7 @@ impl Calling {
         message["result"].clone()
     }
 
-    /// The answer to a call whose run waits: it names the run, and where a person answers.
+    /// The reply to a call whose run waits: it names the run, and where a person answers.
     pub(super) async fn waits(&mut self, node: &str) -> String {
         let result = self.answered().await;
         assert_eq!(result["isError"], true, "{result}");

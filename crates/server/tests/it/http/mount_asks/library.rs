@@ -1,4 +1,4 @@
-//! The library's own client.
+//! The library's client.
 
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
@@ -15,7 +15,7 @@ use super::super::service::{Host, KEY};
 use super::client::PATH;
 use super::{colour, tool, waiting_run};
 
-/// A client of the library, whose user likes blue.
+/// A client of the library whose user answers `blue`.
 #[derive(Clone)]
 struct Blue;
 

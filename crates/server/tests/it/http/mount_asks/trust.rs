@@ -1,4 +1,4 @@
-//! Who may answer what: approvals are moved by nobody here, and an answer is its client's own.
+//! Who may answer what: MCP clients cannot answer approvals, and only the client that was asked can answer.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::super::service::{Host, KEY, OTHER, TESTER, noop};
 use super::client::{BOTH, Client, run_of};
 use super::{SECOND, colour, put_key, questions, resolve, status, tool};
 
-/// Everything that waits for somebody who is trusted: the tool, the node that waits, and what a person answers.
+/// All interrupts that require a trusted person: the tool, the waiting node, and the answer of a person.
 fn gates() -> Vec<(Value, &'static str, Value)> {
     let accept = json!({"action": "accept"});
     let one = |id: &str, type_id: &str, config: Value| tool(id, &[("gate", type_id, config)]);
@@ -77,7 +77,7 @@ async fn nothing_that_a_client_says_moves_what_waits_for_somebody_who_is_trusted
             assert!(before["status"].as_str().unwrap().starts_with("waiting"), "{before}");
             assert_eq!(client.reply(&asked, said.clone()).await.status, 202);
             if said["action"] == "accept" {
-                // The call goes on to wait, until people elsewhere have decided.
+                // The call keeps waiting until people have decided elsewhere.
                 let people = if name == "quorum" { &[TESTER, SECOND][..] } else { &[TESTER] };
                 for person in people {
                     let person = format!("Bearer {person}");
@@ -146,7 +146,7 @@ async fn nobody_but_the_client_that_was_asked_can_answer() {
         host.end_of(&run_id).await["nodeStates"]["ask"]["outputs"]["answers"],
         json!({"colour": "blue"})
     );
-    // Two tenants at once: each is asked of its own, and its answer is its own.
+    // Two tenants concurrently: each gets its own questions and answers.
     let key = format!("Bearer {OTHER}");
     host.post_with("/v1/workflows", &[("authorization", &key)], &colour()).await.expect(201);
     let theirs = Client::asking(&host, OTHER).await;
@@ -223,7 +223,7 @@ async fn many_calls_of_one_session_are_asked_at_once_and_each_is_given_its_own_a
         let asked = calling.asked().await;
         calls.push((calling, asked));
     }
-    // In another order than they were asked in.
+    // In a different order than the questions.
     for (number, (_, asked)) in calls.iter().enumerate().rev() {
         client.accept(asked, json!({"word": format!("word {number}")})).await;
     }
