@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_runtime_another_thread_does_the_work_even_if_nobody_waits() {
+    fn in_a_runtime_another_thread_does_the_work_even_if_the_future_is_dropped() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let here = thread::current().id();
         runtime.block_on(async {

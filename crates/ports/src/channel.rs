@@ -36,7 +36,7 @@ fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
 }
 
 impl<T> Responder<T> {
-    /// Whether the future was dropped, so that nobody reads the result.
+    /// Whether the future was dropped, so that the result is not read.
     pub fn is_abandoned(&self) -> bool {
         lock(&self.0).receiver_gone
     }

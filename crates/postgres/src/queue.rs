@@ -17,7 +17,7 @@ use crate::unit::{Keys, Unit, size};
 const MAX_COMMITS: usize = 256;
 const MAX_BYTES: usize = 8 << 20;
 
-/// How many waiting commits are looked at for a batch.
+/// How many waiting commits are considered for a batch.
 const MAX_LOOKED_AT: usize = 1024;
 
 /// How many commits may wait.

@@ -101,7 +101,7 @@ struct Writer<'w> {
     connection: Option<Connection>,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Attempt {
     Committed,
     /// Nothing was written. These commits are refused, or executed by themselves if there is no reason.
@@ -272,7 +272,7 @@ fn fail(jobs: &mut Vec<Job>, error: &CommitError) {
 }
 
 fn respond(job: Job, result: Result<(), CommitError>) {
-    // The caller may be gone. A failure is logged here then, because nobody else reports it.
+    // The caller may be gone. A failure is logged here then, because no one else reports it.
     if let Err(Err(error)) = job.responder.send(result) {
         tracing::warn!(%error, cause = error.source().map(field::display), "a commit failed after its caller had gone");
     }

@@ -171,7 +171,7 @@ pub enum Change {
     /// Claims a message of a queue for a run. Refused if a run was started for it before.
     ClaimMessage {
         tenant: Tenant,
-        /// Unique among all messages of the tenant, for ever.
+        /// Unique among all messages of the tenant.
         message_id: String,
         run_id: RunId,
     },

@@ -72,7 +72,7 @@ impl ObjectKind {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another writer has the session.
-    #[error("session {session} is being written by somebody else")]
+    #[error("session {session} is being written by another process or request")]
     Locked { session: SessionId },
     /// The session cannot be executed.
     #[error("session {session} is {}", .health)]

@@ -57,7 +57,7 @@ pub trait SessionWriter: Debug + Send + Sync {
     /// What was appended since the cursor that the lock was taken with.
     fn news(&self) -> &Loaded;
 
-    /// The mark that nobody waits for the session, as it was when the lock was taken.
+    /// The mark that no run waits for the session, as it was when the lock was taken.
     fn ended(&self) -> Option<&Ended>;
 
     /// Appends a plan and its objects, and updates the index. The session is released afterwards, before the answer.
@@ -65,7 +65,7 @@ pub trait SessionWriter: Debug + Send + Sync {
     /// The append is recorded even if the index cannot be updated; the index is derived and catches up.
     fn append(self: Box<Self>, append: Append) -> Answer<'static, Appended>;
 
-    /// Marks the session as one that nobody waits for. An existing mark stays as it is.
+    /// Marks the session as one that no run waits for. An existing mark stays as it is.
     fn end(self: Box<Self>, ended: Ended) -> Answer<'static, ()>;
 }
 

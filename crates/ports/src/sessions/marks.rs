@@ -24,14 +24,14 @@ pub trait SessionMarks: Debug + Send + Sync {
     /// Makes garbage collection spare the session, or no longer. Fails with `Unknown`.
     fn set_kept(&self, session: SessionId, kept: bool) -> Answer<'_, ()>;
 
-    /// The mark that nobody waits for the session. A mark that cannot be parsed counts.
+    /// The mark that no run waits for the session. A mark that cannot be parsed counts.
     fn ended(&self, session: SessionId) -> Answer<'_, Option<Ended>>;
 
     /// Why the session is only a part, if it was made of what was left of a damaged one.
     fn salvaged(&self, session: SessionId) -> Answer<'_, Option<Salvaged>>;
 }
 
-/// Why nobody waits for a session.
+/// Why no run waits for a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {

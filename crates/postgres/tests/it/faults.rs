@@ -125,7 +125,7 @@ async fn the_outcome_is_unknown_only_if_it_cannot_be_looked_up() {
     assert!(read.is_err(), "the connections for reads were never made: {read:?}");
     proxy.disarm();
     store.commit(create("later")).await.unwrap();
-    assert_made_once(&store, "lost-1", "it was committed, and the audit log goes on after it").await;
+    assert_made_once(&store, "lost-1", "it was committed, and the audit log continues after it").await;
     assert_eq!(store.run(None, &RunId::new("lost-2")).await.unwrap(), None);
     store.close().await;
 }

@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 pub(crate) enum Cut {
     /// The message does not reach the server.
     Before,
-    /// The message reaches the server and nobody waits for its reply.
+    /// The message reaches the server and its reply is not awaited.
     While,
     /// The server has replied, and the reply does not reach the client.
     After,

@@ -119,7 +119,7 @@ impl FaultyDisk {
     #[must_use]
     pub fn surviving(&self, survival: Survival) -> Self {
         let mut after = self.copy(Fault::None);
-        let state = Arc::get_mut(&mut after.0).expect("nobody else has the copy yet");
+        let state = Arc::get_mut(&mut after.0).expect("the copy is not shared yet");
         let state = state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for node in &mut state.nodes {
             match node {

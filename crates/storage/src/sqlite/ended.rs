@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_run_is_forgotten_and_whoever_read_it_before_does_not_bring_it_back() {
+    fn a_deleted_run_is_forgotten_and_an_earlier_read_does_not_restore_it() {
         let ended = EndedRuns::default();
         let read = row("a", RunStatus::Completed, 8);
         let before = ended.deletions();

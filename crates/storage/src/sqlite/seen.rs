@@ -88,10 +88,10 @@ pub(super) struct Loading {
 impl Loading {
     pub(super) fn start(memory: &Arc<Memory>, connection: Connection) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (memory, told) = (Arc::clone(memory), Arc::clone(&stop));
+        let (memory, stopped) = (Arc::clone(memory), Arc::clone(&stop));
         let load = move || {
             // Without the keys, every lookup queries the database, which is slower but correct.
-            if let Err(error) = memory.seen.load(&connection, &told) {
+            if let Err(error) = memory.seen.load(&connection, &stopped) {
                 tracing::warn!(%error, "the recorded idempotency keys could not be loaded into memory");
             }
         };

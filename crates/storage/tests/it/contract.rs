@@ -69,7 +69,7 @@ fn a_plan_for_another_end_is_refused_and_changes_nothing(store: &dyn Store) {
     assert_eq!(store.read(&walk.session).unwrap(), walk.events);
 }
 
-fn unknown_and_existing_sessions_are_told_apart(store: &dyn Store) {
+fn unknown_and_existing_sessions_have_different_errors(store: &dyn Store) {
     let mut walk = Walk::new("contract-unknown");
     let start = walk.start();
     let step = walk.advance("x");
@@ -99,7 +99,7 @@ fn a_locked_session_is_busy_for_writers_and_open_to_readers(store: &dyn Store, o
 fn contract(store: &dyn Store, other: &dyn Store) {
     what_is_appended_is_read_in_order(store);
     a_plan_for_another_end_is_refused_and_changes_nothing(store);
-    unknown_and_existing_sessions_are_told_apart(store);
+    unknown_and_existing_sessions_have_different_errors(store);
     a_locked_session_is_busy_for_writers_and_open_to_readers(store, other);
 }
 

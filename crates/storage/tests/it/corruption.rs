@@ -131,7 +131,7 @@ fn a_workflow_is_written_once_and_again_only_when_its_file_is_not_what_was_left(
 }
 
 #[test]
-fn damage_is_told_apart() {
+fn each_kind_of_damage_has_its_own_reason() {
     type Damaging = Box<dyn Fn(&FaultyDisk, &str)>;
     let mut cases: Vec<(&str, &str, Damaging)> = Vec::new();
     let edit = |from: &'static str, to: &'static str| {
@@ -198,7 +198,7 @@ fn damage_is_told_apart() {
     ));
     for (health, reason, damage) in cases {
         let disk = FaultyDisk::default();
-        let walk = session(&disk, "told-apart", 2);
+        let walk = session(&disk, "kinds", 2);
         damage(&disk, &format!("sessions/{}/", walk.session));
         let found = open(&disk).health(&walk.session).unwrap();
         assert_eq!((found.as_str(), found.damage().unwrap().reason.as_str()), (health, reason), "{found}");
@@ -256,7 +256,7 @@ fn an_advance_that_is_attested_without_its_node_or_its_edge_is_damage() {
         let found = verified.health;
         let reason = found.damage().unwrap().reason.as_str();
         assert_eq!((found.as_str(), reason), ("corrupt_tail", "unfinished_advance"), "{name}: {found}");
-        assert!(open(&disk).lock(&walk.session, None).is_err(), "{name}: and nobody goes on");
+        assert!(open(&disk).lock(&walk.session, None).is_err(), "{name}: and no writer gets the lock");
     }
 }
 
@@ -313,7 +313,7 @@ fn a_manifest_that_shrinks_under_a_reader_is_damage() {
 }
 
 #[test]
-fn the_mark_of_a_part_is_read_back_or_told_to_be_damaged_or_newer() {
+fn the_mark_of_a_salvaged_part_is_read_or_reported_as_damaged_or_newer() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
     let mut walk = Walk::new("part");

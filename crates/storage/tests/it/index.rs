@@ -117,7 +117,7 @@ fn deleted_or_read_by_another_process_it_gives_the_same_answers() {
     let again = Index::new(open(&disk));
     assert_eq!(answers(&again, &keys), expected);
     assert_eq!(again.report().projected_sessions, 0, "the file was written anew");
-    assert_eq!(answers(&index, &keys), expected, "and whoever had it open goes on");
+    assert_eq!(answers(&index, &keys), expected, "and an index that was open continues");
 }
 
 #[test]
@@ -186,5 +186,5 @@ fn it_is_written_anew_when_it_has_grown() {
     assert!(fresh.report().compacted);
     assert!(disk.files()["cache/sessions.index"].len() < 10_000);
     assert_eq!(answers(&Index::new(open(&disk)), &keys), expected);
-    assert_eq!(answers(&index, &keys), expected, "whoever had the old one open reads the new one");
+    assert_eq!(answers(&index, &keys), expected, "an index that had the old file open reads the new one");
 }

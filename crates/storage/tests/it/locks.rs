@@ -15,7 +15,7 @@ fn files(path: &Path) -> SessionFiles {
 }
 
 #[test]
-fn of_many_writers_one_wins_each_round_and_the_others_are_told_to_wait() {
+fn of_many_writers_one_wins_each_round_and_the_others_must_retry() {
     let dir = tempfile::tempdir().unwrap();
     let mut walk = Walk::new("writers");
     let start = walk.start();
@@ -153,7 +153,7 @@ fn keys_are_made_once_and_rotated_on_demand() {
 }
 
 #[test]
-fn keys_that_are_damaged_or_of_a_newer_version_are_told_as_such_and_left_alone() {
+fn damaged_and_newer_keys_are_reported_and_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());
     files.keyring_or_create([1; 32]).unwrap();

@@ -85,7 +85,7 @@ fn what_was_committed_is_there_when_it_is_opened_again() {
     assert_eq!(store.run(None, &RunId::new("run")).wait().unwrap().unwrap().status, RunStatus::Completed);
     commit(&store, [Change::Audit { tenant: Tenant::new("acme"), entry: bytes("{}") }]).unwrap();
     let entries = store.audit(&Tenant::new("acme"), 0, 9, 9).wait().unwrap();
-    assert_eq!(entries[1].previous, entries[0].link(), "the chain goes on");
+    assert_eq!(entries[1].previous, entries[0].link(), "the chain continues");
 }
 
 #[test]

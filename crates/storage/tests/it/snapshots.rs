@@ -62,7 +62,7 @@ fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
 }
 
 #[test]
-fn a_snapshot_of_a_later_version_is_told_as_such_and_left_alone() {
+fn a_snapshot_of_a_later_version_is_reported_and_not_changed() {
     type Change = fn(&str) -> String;
     let file: Change = |text| text.replacen("{\"v\":1,", "{\"v\":7,\"future\":true,", 1);
     let state: Change = |text| text.replacen("\"v\":1}", "\"v\":7}", 1);
@@ -113,8 +113,8 @@ fn a_snapshot_of_a_later_version_is_told_as_such_and_left_alone() {
 fn what_is_missing_or_damaged_is_said_and_not_used() {
     let disk = FaultyDisk::default();
     let walk = session(&disk, "missing", 3);
-    let nobody = SnapshotRef(canon::digest::Digest::of_bytes(b"nobody"));
-    assert_eq!(open(&disk).snapshot(nobody).unwrap_err().envelope().code(), "STORE_OBJECT_MISSING");
+    let missing = SnapshotRef(canon::digest::Digest::of_bytes(b"missing"));
+    assert_eq!(open(&disk).snapshot(missing).unwrap_err().envelope().code(), "STORE_OBJECT_MISSING");
     let files = disk.files();
     let tip = walk.snapshot().snapshot_ref();
     let path = format!("snapshots/{}.json", tip.0.to_hex());

@@ -54,9 +54,9 @@ fn an_artifact_is_replaced_only_if_it_is_unchanged(store: &dyn RunStore) {
         seen: Digest::of_bytes(seen.as_bytes()),
         document: bytes(document),
     };
-    let told = |action: &str| Change::Audit { tenant: Tenant::new("acme"), entry: bytes(action) };
+    let audit = |action: &str| Change::Audit { tenant: Tenant::new("acme"), entry: bytes(action) };
     for (artifact, seen) in [("x", "two"), ("x", ""), ("y", "one"), ("y", "")] {
-        let refused = commit(store, [told("no"), replace(artifact, seen, "three")]);
+        let refused = commit(store, [audit("no"), replace(artifact, seen, "three")]);
         assert_eq!(refused, Err(CommitError::ArtifactChanged), "{artifact} {seen:?}");
     }
     assert_eq!(store.artifact(&RunId::new("run"), &ArtifactId::new("x")).wait().unwrap(), Some(bytes("one")));
