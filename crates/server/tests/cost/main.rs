@@ -57,9 +57,9 @@ const CASES: [Case; 3] = [
         name: "read the newest runs",
         request: |_| get("/v1/runs?limit=1"),
         status: "200",
-        allocations: 36.0,
+        allocations: 37.0,
         syncs: 0.0,
-        kilo_instructions: 478,
+        kilo_instructions: 515,
     },
 ];
 
