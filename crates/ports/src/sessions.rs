@@ -26,7 +26,8 @@
 //! * **Unknown outcomes.** [`StoreError::OutcomeUnknown`] is returned when the store cannot tell whether an append was
 //!   recorded. Reading the session again tells.
 //! * **Cursors** are opaque. A cursor of another store, or of a session that was deleted and created again, is not an
-//!   error: everything is read, and [`Loaded::events`] begins with the first event.
+//!   error: everything is read, and [`Loaded::events`] begins with the first event. If the session was created again with
+//!   the same first events, a store may continue after them: a file system reuses the identities of deleted files.
 //! * **Dropped futures.** An append that has begun runs to its end when its future is dropped.
 //! * No method blocks the thread that polls its future.
 
