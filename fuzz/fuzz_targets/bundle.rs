@@ -1,4 +1,4 @@
-//! Any bytes at all, given to the importer of bundles.
+//! Any bytes, given to the importer of bundles.
 //!
 //! * It never panics.
 //! * What it accepts it writes again, and reads the same.

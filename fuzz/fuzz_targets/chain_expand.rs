@@ -1,4 +1,4 @@
-//! Any two documents: a pack of chains, and the parameters of the first of them.
+//! Any two documents: a pack of chains, and the parameters of its first chain.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,13 +7,13 @@ use packs::manifest::Manifest;
 use serde_json::{Value, json};
 
 fuzz_target!(|bytes: &[u8]| {
-    // A zero stands between the two.
+    // A zero byte separates the two.
     let mut parts = bytes.splitn(2, |byte| *byte == 0);
     let (left, right) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let limits = canon::json::Limits::DEFAULT.max_depth(64);
     let Ok(parameters) = canon::json::read(right, &limits) else { return };
     let manifest = Manifest::read(left).or_else(|_| {
-        // Otherwise the left one is the configuration of a node in a chain that is fine.
+        // Otherwise the first one is the configuration of a node in a valid chain.
         let config = canon::json::read(left, &limits).unwrap_or(Value::Null);
         Manifest::from_value(&json!({
             "name": "vendor.acme.chains", "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": "*"},

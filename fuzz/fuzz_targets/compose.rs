@@ -1,11 +1,11 @@
-//! Anything at all, given to the kernel.
+//! Any bytes as input of the kernel.
 //!
 //! The first byte chooses: either the rest is bytes for the strict reader, or it picks and
 //! joins fragments of plausible inputs, which get much further than arbitrary text does.
 //!
 //! * Composing never panics, and composing the same again gives the same bytes.
 //! * There is a composition exactly when there is no diagnostic.
-//! * Every diagnostic is registered, whole, and stands in the order of the stable key.
+//! * Every diagnostic is registered and complete, and they are sorted by the stable key.
 //! * Composing does not depend on the order of the input.
 #![no_main]
 
@@ -68,7 +68,7 @@ fn check_diagnostics(outcome: &Outcome<'_>) {
     }
 }
 
-/// The same input with every list reversed whose order is said to decide nothing.
+/// The same input with every list reversed whose order does not matter.
 fn turned_around(input: &Value) -> Value {
     let mut input = input.clone();
     for sources in ["builtins", "modules"] {
@@ -91,7 +91,7 @@ fn turned_around(input: &Value) -> Value {
     input
 }
 
-/// What a string in the wrong place might be; few, so that they meet.
+/// Values for strings of the wrong kind; few, so that they collide.
 const TEXTS: [&str; 12] =
     ["a", "b", "", "A_", "0.1", "0.2", "ready", "é\u{1}\"", "/a/:id", "tool:x", "a:routes/a", "builtin-a"];
 const OWNERS: [&str; 4] = ["a", "a-2", "b", "builtin-c"];
@@ -261,7 +261,7 @@ fn anything(u: &mut Unstructured<'_>) -> Result<Value> {
     })
 }
 
-/// The same value, or now and then one member less, more or spoiled.
+/// The same value, or sometimes with a field removed, added or changed.
 fn spoiled(u: &mut Unstructured<'_>, mut value: Value) -> Result<Value> {
     if !u.ratio(1, 24)? {
         return Ok(value);

@@ -1,7 +1,7 @@
-//! Any bytes at all, given to those who read what models say.
+//! Any bytes as the reply of a model.
 //!
 //! * The pipeline of envelopes never panics, has one outcome, and the same one twice.
-//! * No secret is in an outcome or in an event, wherever it stood.
+//! * No secret is in an outcome or in an event, wherever it was in the reply.
 //! * A document that is found in a reply is one, and is found again.
 //! * Streams give the same reply wherever they were cut.
 #![no_main]
@@ -14,7 +14,7 @@ use ai::trust;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
-/// Letters that no part of our own texts is made of.
+/// Letters that do not occur in our own strings.
 const SECRET: &str = "qzqzqzqz";
 
 fn judged(envelope: &Value, kinds: &Kinds, redactor: &Redactor) -> Verdict {
@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(document) = canon::json::read(bytes, &canon::json::Limits::default()) {
         pipeline(&document);
-        // The same as what an envelope of each kind says.
+        // The same bytes as the payload of an envelope of each kind.
         for kind in ["clarification.request", "schema.request", "schema.response", "error", "vendor.a"] {
             pipeline(&json!({
                 "type": kind, "envelopeId": "e", "correlationId": "c", "payload": document,

@@ -1,10 +1,10 @@
-//! Any bytes at all, given to the reader of workflow definitions; what is accepted is run in memory.
+//! Any bytes, given to the reader of workflow definitions; what is accepted is run in memory.
 //!
 //! The first byte chooses: either the rest is bytes for the strict reader, or it picks and joins fragments of plausible
 //! workflows, which get much further than arbitrary text does.
 //!
 //! * Reading never panics, and the same document has the same digest.
-//! * What is refused says what is wrong.
+//! * Every rejection has a reason.
 //! * A run of what is accepted never panics, whatever happens to it; the state is the fold of its events, and it can always
 //!   be cancelled.
 #![no_main]
@@ -26,7 +26,7 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 
-/// How many inputs a run is given.
+/// The number of inputs of a run.
 const STEPS: usize = 60;
 const LIMITS: Limits = Limits {
     max_node_executions: 200,

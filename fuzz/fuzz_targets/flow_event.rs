@@ -1,4 +1,4 @@
-//! Any bytes at all, line by line, given to the reader of run events, and the events to the fold.
+//! Any bytes, line by line, given to the reader of run events, and the events to the fold.
 //!
 //! * Reading never panics; what is accepted is written and read again the same.
 //! * Folding any sequence of events never panics, and folding it again gives the same state.
@@ -73,7 +73,7 @@ fn plausible(source: &mut Unstructured<'_>) -> Result<Vec<Event>> {
             let (name, value) = source.choose(&members())?.clone();
             payload.insert(name.into(), value);
         }
-        // What the kind does not take cannot be recorded.
+        // Fields that the kind does not have cannot be recorded.
         let Ok((data, _)) = EventData::read(kind, payload) else { continue };
         events.push(Event {
             sequence: 0,
@@ -98,7 +98,7 @@ fn plausible(source: &mut Unstructured<'_>) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-/// What the kinds need, each member as those that have it take it.
+/// The fields of event kinds, with valid values.
 fn needed() -> Map<String, Value> {
     let members = json!({"action": "text", "agentId": "text", "answeredBy": "text", "answers": {"any": [1, null]}, "artifactId": "text", "artifactType": "text", "atSequence": u64::MAX, "attempt": 3, "byteOffset": u64::MAX, "callId": "text", "cancelledBy": "text", "cancelledCount": u64::MAX, "capabilities": ["multi-turn"], "chain": {"any": [1, null]}, "channel": "text", "childCount": u64::MAX, "childRunId": "text", "childWorkflowId": "text", "chunk": "text", "completedCount": u64::MAX, "confidence": 0.5, "conversationId": "text", "data": {"any": [1, null]}, "decidedAt": "2026-10-26T07:33:20.123Z", "decidedBy": "text", "decision": {"any": [1, null]}, "delayMs": u64::MAX, "delta": "text", "divergenceKind": "type-mismatch", "divergencePoint": "text", "drainPolicy": "immediate", "durationMs": u64::MAX, "error": {"code": "x", "message": "m", "details": null}, "escalationKind": "word", "failedCount": u64::MAX, "fallbackCalls": u64::MAX, "fallbackModel": "text", "fallbackProvider": "text", "fanOutPolicy": "word", "finalError": "text", "finalReason": "text", "finalTurn": {"content": [1], "from": "user", "messageId": "m:1", "role": "user", "ts": 7, "turnIndex": 1}, "floor": 0.5, "from": {"agentId": "a"}, "fromAgentId": "text", "gateId": "text", "hash": "text", "initialTurn": {"content": [1], "from": "user", "messageId": "m:1", "role": "user", "ts": 7, "turnIndex": 1}, "inputTokens": u64::MAX, "inputs": {"a": {"b": 1.5}}, "interruptId": "text", "isLast": true, "iteration": u64::MAX, "iterations": 3, "joinMode": "quorum", "joinOutcome": "partial", "key": "text", "kind": "approval", "lastError": {"code": "x", "message": "m", "details": null}, "level": "word", "limit": 3, "maxConcurrency": u64::MAX, "mergeOrder": ["a"], "message": "text", "missingCapabilities": ["a"], "model": "text", "name": "text", "nodeId": "text", "observed": u64::MAX, "originalDecision": {"any": [1, null]}, "originalEnvelopeType": "text", "originalEventId": "text", "originalModel": "text", "originalProvider": "text", "outcome": "rejected", "outputTokenCount": u64::MAX, "outputTokens": u64::MAX, "owner": {"principal": "p", "tenant": "t"}, "parentRunId": "text", "partialPayloadAvailable": true, "path": "text", "pausedAt": "2026-10-26T07:33:20.123Z", "phase": "dispatch.began", "previousError": "text", "principal": "text", "provider": "text", "quorumProgress": {"granted": 1, "required": 2}, "reason": "word", "reasoning": "text", "reducer": "append", "refs": ["a"], "requestedAt": "2026-10-26T07:33:20.123Z", "resolvedAt": "2026-10-26T07:33:20.123Z", "resolvedBy": "text", "resumeValue": {"any": [1, null]}, "runId": "text", "sequence": u64::MAX, "sourceRunId": "text", "status": "word", "stopReason": "text", "to": {"agentId": "a"}, "toAgentId": "text", "toolId": "text", "toolName": "text", "totalAttempts": 3, "turn": {"content": [1], "from": "user", "messageId": "m:1", "role": "user", "ts": 7, "turnIndex": 1}, "turnIndex": u64::MAX, "typeId": "word", "value": {"any": [1, null]}, "verbosity": "text", "workerId": "text", "workflowId": "text", "writtenAt": "2026-10-26T07:33:20.123Z"});
     members.as_object().cloned().unwrap_or_default()

@@ -1,9 +1,9 @@
-//! Any text at all, given to the reader of references to interrupts.
+//! Any text, given to the reader of references to interrupts.
 //!
 //! * It never panics.
 //! * What it accepts is what signing writes.
-//! * Any names at all are signed and read back as they were.
-//! * A signature stands for one body.
+//! * Any names are signed and read back as they were.
+//! * A signature is valid for one body.
 #![no_main]
 
 use canon::time::Timestamp;
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(token) = InterruptToken::verify(&text, &[SECRET, OLD], Timestamp(0)) {
         assert!([SECRET, OLD].iter().any(|secret| token.sign(secret) == text), "another spelling of a token");
     }
-    // What an author can put in is a name; every name comes back as it was.
+    // Every name is returned unchanged.
     let token = InterruptToken {
         run_id: RunId::new(text.chars().take(100).collect::<String>()),
         node_id: NodeId::new(text.chars().skip(100).take(100).collect::<String>()),
@@ -41,6 +41,6 @@ fuzz_target!(|bytes: &[u8]| {
     let (_, signature) = signed.split_once('.').expect("a token has two parts");
     let forged = format!("{}.{signature}", URL_SAFE_NO_PAD.encode(bytes));
     if let Ok(read) = InterruptToken::verify(&forged, &[SECRET, OLD], Timestamp(0)) {
-        assert_eq!(read, token, "a signature stands for another body");
+        assert_eq!(read, token, "a signature is valid for another body");
     }
 });

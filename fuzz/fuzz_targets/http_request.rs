@@ -1,35 +1,35 @@
-//! Any bytes at all, as the body of a request, and as what stands in its path, its query and its headers, to the whole service over
+//! Any bytes as the body, path, query and headers of a request, sent to the complete service over
 //! a real database.
 //!
 //! The first byte chooses the operation, the second where the next bytes go; the rest is the body.
 //!
 //! * It never panics, and the host never fails: no status is 500 or more.
 //! * A refusal is `{error, message, details?}` and nothing else.
-//! * What was there before is there afterwards.
+//! * Existing data is unchanged afterwards.
 #![no_main]
 
 use std::sync::{Arc, OnceLock};
 
 use flow::definition::Capabilities;
 use flow::engine::Limits;
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{Tenants, WorkspaceRoots};
-use host::runs::keys::{self, ApiKey};
-use host::runs::rates::{RateLimiter, RateLimits};
-use host::runs::secrets::NoSecrets;
-use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
-use host::system::{ManualClock, SystemEntropy};
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::{Tenants, WorkspaceRoots};
+use runs::keys::{self, ApiKey};
+use runs::rates::{RateLimiter, RateLimits};
+use system::secrets::NoSecrets;
+use runs::{AuditKey, Options as RunOptions, Runs, Scope};
+use system::{ManualClock, SystemEntropy};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use server::http::{Fixtures, Guides, HttpState, Options, Settings, Shelves, answer_one};
+use server::http::{Fixtures, Guides, HttpState, Options, Settings, PackRegistries, answer_one};
 use storage::disk::RealDisk;
 use storage::sqlite::SqliteRuns;
 
 const KEY: &str = "ilk_live_000000000000000000000001";
 
-/// What is asked for. `{}` is where other bytes may stand.
+/// The requests. `{}` is replaced by fuzzed bytes.
 const OPERATIONS: &[(&str, &str)] = &[
     ("POST", "/v1/runs"),
     ("POST", "/v1/workflows"),
@@ -74,6 +74,10 @@ fn site() -> &'static Site {
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
             outbound: outbound::Client::new(outbound::Reach::Public),
+            executors: None,
+            guided_nodes: None,
+            anchors: None,
+            ended_runs: None,
         });
         let key = ApiKey {
             id: "fuzz".to_owned(),
@@ -101,7 +105,7 @@ fn site() -> &'static Site {
                 workspace_roots: WorkspaceRoots::new(Vec::new()),
                 allowed_origins: Vec::new(),
             },
-            shelves: Shelves::in_memory().expect("shelves in memory"),
+            pack_registries: PackRegistries::in_memory().expect("registries in memory"),
             pages: None,
         });
         let gate = json!({
@@ -130,7 +134,7 @@ async fn ask(state: &HttpState, method: &str, path: &str, once: Option<&[u8]>, b
     if let Some(once) = once {
         request = request.header("idempotency-key", once);
     }
-    // What is no request at all never gets as far as the service.
+    // Bytes that are not an HTTP request never reach the service.
     let Ok(request) = request.body(axum::body::Body::from(body)) else { return (400, Value::Null) };
     let response = answer_one(state.clone(), request).await;
     let status = response.status().as_u16();
@@ -145,7 +149,7 @@ fuzz_target!(|bytes: &[u8]| {
     let site = site();
     let escaped: String = name.iter().map(|byte| format!("%{byte:02X}")).collect();
     let plain = String::from_utf8_lossy(name);
-    // Now as it is, where it can stand in an address, and now with escapes.
+    // Unescaped if it is valid in a URL, and escaped otherwise.
     let inserted = if plain.is_ascii() && plain.bytes().all(|byte| byte.is_ascii_graphic()) { &*plain } else { &escaped };
     let path = path.replace("RUN", &site.run_id).replace("{}", inserted);
     let once = (method == "POST" && !name.is_empty()).then_some(name);

@@ -1,4 +1,4 @@
-//! Any bytes at all, given to the strict reader.
+//! Any bytes, given to the strict reader.
 //!
 //! * It never panics, whatever the limits.
 //! * What it accepts, `serde_json` reads as the same value; deeper than `serde_json` goes,

@@ -34,7 +34,7 @@ fn look(bytes: &[u8]) {
     for entry in archive.entries() {
         assert!(entry.path.segments().all(|segment| !matches!(segment, "" | "." | "..")));
         let before = files.insert(entry.path.clone(), (archive.content(entry), entry.executable));
-        assert!(before.is_none(), "a path stands once");
+        assert!(before.is_none(), "a path occurs once");
     }
     if files.is_empty() {
         return;

@@ -1,11 +1,11 @@
-//! Any bytes at all, given to the sandbox as a module; what is accepted is run.
+//! Any bytes, given to the sandbox as a module; what is accepted is run.
 //!
 //! The first byte chooses: either the rest is the module, or it changes bytes of one of our own modules, which get much
 //! further than arbitrary bytes do.
 //!
 //! * Compiling and running never panic.
 //! * What runs stays within its memory and its fuel, and so do its messages.
-//! * What ran runs again to the same result, fuel included, with the journal of the first run and nobody to ask.
+//! * A replay with the journal of the first run gives the same result and uses the same fuel, without calling the host.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ const FUEL: u64 = 100_000;
 const LIMITS: Limits = Limits {
     memory_bytes: 4 << 20,
     fuel: Some(FUEL),
-    // The fuel ends what never ends by itself; this is for a machine that stands still.
+    // Fuel stops endless modules; this limit is for a stalled machine.
     wall_clock: Duration::from_secs(600),
     ..Limits::DEFAULT
 };
@@ -59,7 +59,7 @@ fn check(bytes: &[u8]) {
         assert!(first.usage.fuel <= FUEL);
         assert!(host.logged <= LIMITS.log_bytes);
         match &first.result {
-            // A replay has nobody to ask, so it must end where the host had the last word.
+            // A replay has no host to call, so it must end at the last recorded reply of the host.
             Ok(_) => {
                 invocation.recorded = first.journal.clone();
                 let (again, _) = SANDBOX.invoke(&module, &invocation, DenyAll);
@@ -71,7 +71,7 @@ fn check(bytes: &[u8]) {
     }
 }
 
-/// Answers everything with something.
+/// A host that answers every call.
 #[derive(Default)]
 struct Anything {
     asked: i64,

@@ -1,11 +1,11 @@
-//! Any text at all, given to the guard of SQL statements, in both of its grammars.
+//! Any text, given to the guard of SQL statements, in both of its grammars.
 //!
 //! The first byte chooses: either the rest is text, or it picks and joins pieces of plausible statements, which get much further than
 //! arbitrary text does.
 //!
 //! * Judging never panics and never hangs, and the same text gets the same judgement.
-//! * What is refused says why.
-//! * A text that may read or change rows holds no literal text.
+//! * Every rejection has a reason.
+//! * A statement that may read or change rows contains no string literal.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};

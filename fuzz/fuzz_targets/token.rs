@@ -1,4 +1,4 @@
-//! Any text at all, given to the readers of tokens and keyrings.
+//! Any text, given to the readers of tokens and keyrings.
 //!
 //! * They never panic.
 //! * Without the key nothing is accepted: whatever verifies is what minting writes.

@@ -1,4 +1,4 @@
-//! Any bytes at all, as a message of a plugin: as they are, or as the method and the parameters of a message that is well formed.
+//! Any bytes, as a message of a plugin: as they are, or as the method and the parameters of a message that is well formed.
 //!
 //! The first byte says which, and with its other bits which methods are allowed.
 //!
@@ -7,9 +7,9 @@
 //! * The artifact changes only through a write that names its version.
 #![no_main]
 
-use host::plugins::canary::CANARY;
-use host::plugins::dispatch::{HOST_API, spelt};
-use host::plugins::{Allowed, Artifacts as _, Canary, Request, dispatch};
+use plugins::canary::CANARY;
+use plugins::dispatch::{HOST_API, spelt};
+use plugins::{Allowed, Artifacts as _, Canary, Request, dispatch};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 

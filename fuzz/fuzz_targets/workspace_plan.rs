@@ -1,4 +1,4 @@
-//! Any bytes at all, given as a mount plan and as a request to compose one.
+//! Any bytes, given as a mount plan and as a request to compose one.
 //!
 //! * Neither panics.
 //! * A valid plan has only safe paths, in slots that it grants, with no more rights than granted; written down, it is

@@ -1,7 +1,6 @@
 //! Any bytes, as a packed snapshot and as the archive in one, both under a hash that fits, and as an index.
-//!
-//! * Nothing panics, and nothing takes memory that the bytes do not account for.
-//! * What is handed out is safe: below a slot that was asked for, after its directory, never twice.
+//! * Nothing panics, and memory use is proportional to the input.
+//! * Returned entries are safe: below a requested slot, after their directory, never twice.
 //! * An index that is read whole is written again to the same lines.
 #![no_main]
 

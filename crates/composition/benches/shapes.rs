@@ -117,7 +117,7 @@ pub(crate) fn equal_operation_ids(count: usize) -> Value {
     console("configurationSurfaces", (0..count).map(surface).collect(), operations.collect())
 }
 
-/// `count` contributions whose ids are no ids.
+/// `count` contributions with invalid ids.
 pub(crate) fn bad_local_ids(count: usize) -> Value {
     owned(count, "routes", |index| {
         let id = format!("Route_{index:06}");

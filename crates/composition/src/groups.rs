@@ -15,8 +15,8 @@ enum Seen<T> {
 
 /// The items that share a key with another, grouped by key, each group in order.
 ///
-/// Groups are in the order in which they became one. Nothing is allocated per item besides its map entry, because there
-/// usually are no groups.
+/// Groups are in the order in which they became one. Nothing is allocated per item besides its map entry, because
+/// groups are rare.
 pub(crate) fn repeated<K: Hash + Eq + Clone, T>(items: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
     let capacity = items.size_hint().1.unwrap_or_default();
     let mut seen: Lookup<K, Seen<T>> = Lookup::with_capacity_and_hasher(capacity, Default::default());

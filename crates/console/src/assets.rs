@@ -5,6 +5,8 @@ use canon::digest::Digest;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::mount::BASE;
+
 struct Asset {
     name: String,
     kind: &'static str,
@@ -44,19 +46,19 @@ impl Assets {
     }
 
     pub(crate) fn style(&self) -> String {
-        format!("/assets/{}", self.style.name)
+        format!("{BASE}/assets/{}", self.style.name)
     }
 
     pub(crate) fn script(&self) -> String {
-        format!("/assets/{}", self.script.name)
+        format!("{BASE}/assets/{}", self.script.name)
     }
 
     pub(crate) fn plugins(&self) -> String {
-        format!("/assets/{}", self.plugins.name)
+        format!("{BASE}/assets/{}", self.plugins.name)
     }
 
     pub(crate) fn icon(&self) -> String {
-        format!("/assets/{}", self.icon.name)
+        format!("{BASE}/assets/{}", self.icon.name)
     }
 
     /// Serves an asset. The name contains a hash of the content, so browsers may cache it forever.

@@ -5,7 +5,7 @@
 
 use composition::RendererKind;
 use composition::declare::{Builtin, Contributions, Handle, Renderer, Route, SidebarItem, Surface};
-use host::runs::Scope::{
+use runs::Scope::{
     self, Admin, ApprovalsRespond, ArtifactsRead, ManifestRead, RunsCancel, RunsCreate, RunsRead,
 };
 

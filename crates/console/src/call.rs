@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use canon::time::Timestamp;
 use flow::id::RunId;
-use host::runs::{ApiCode, Caller, Refusal, Runs, Scope};
 use maud::{Markup, html};
+use runs::{ApiCode, Caller, Refusal, Runs, Scope};
 use serde_json::Value;
 
 use crate::composed::{Handle, Shell};
 use crate::console::Shared;
-use crate::parts;
+use crate::{mount, parts};
 
 pub struct PageRequest {
     pub(crate) console: Arc<Shared>,
@@ -24,6 +24,7 @@ pub struct PageRequest {
     pub now: Timestamp,
     /// The render handle of this page.
     pub(crate) handle: Handle,
+    /// The path within the console.
     pub(crate) path: String,
     pub(crate) csrf: String,
     pub(crate) regions: Mutex<Vec<Region>>,
@@ -76,13 +77,24 @@ impl PageRequest {
         self.handle.data.as_ref().unwrap_or(&Value::Null)
     }
 
-    /// The path of a page by its route key; `None` if policy hides it or the caller may not see it.
+    /// The address of this page.
+    pub fn here(&self) -> String {
+        mount::address(&self.path)
+    }
+
+    /// The address of what a module or a plugin names by a path: a page of the console, or else another path of this host.
+    pub(crate) fn address(&self, path: &str) -> String {
+        let page = path.split(['?', '#']).next().unwrap_or_default();
+        if self.shell.find(page).is_some() { mount::address(path) } else { path.to_owned() }
+    }
+
+    /// The address of a page by its route key; `None` if policy hides it or the caller may not see it.
     pub fn link(&self, key: &str, params: &[(&str, &str)]) -> Option<String> {
         let route = self.shell.route(key)?;
         if !route.needs.iter().all(|scope| self.may(*scope)) {
             return None;
         }
-        route.fill(params)
+        route.fill(params).map(|page| mount::address(&page))
     }
 
     /// A link with this text, or only the text if the page is not available.

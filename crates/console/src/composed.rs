@@ -16,10 +16,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::plugins::{PluginPack, Plugins};
 use composition::declare::Workspace;
 use composition::{Input, Outcome, compose};
-use host::plugins::{PluginPack, Plugins};
-use host::runs::{Caller, Scope};
+use runs::{Caller, Scope};
 use serde_json::{Value, json};
 
 use self::files::{Sources, Stamp};

@@ -4,16 +4,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use guided::Tenants;
+use guided_node::workspaces::Workspaces;
+use plugins::Plugins;
+use runs::Runs;
+use runs::rates::{Rate, RateLimiter, RateLimits};
+use system::{Clock, Entropy};
+
 use axum::Router;
 use axum::extract::State;
 use canon::time::Timestamp;
-use host::console_sessions::EndedSessions;
-use host::guided::Tenants;
-use host::plugins::Plugins;
-use host::runs::Runs;
-use host::runs::rates::{Rate, RateLimiter, RateLimits};
-use host::system::{Clock, Entropy};
-use host::workspaces::Workspaces;
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
@@ -21,6 +21,7 @@ use crate::assets::Assets;
 use crate::composed::Composer;
 use crate::dispatch;
 use crate::setting::Desired;
+use crate::sign_in::ended::EndedSessions;
 use crate::sign_in::{self, Sessions, SignInLinks};
 
 /// The limit of concurrent live views. Each holds a connection.

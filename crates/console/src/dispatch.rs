@@ -7,17 +7,19 @@ use std::sync::{Arc, Mutex};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::{Html, IntoResponse as _, Response};
-use host::CorrelationId;
-use host::runs::{ApiCode, Caller, Refusal};
 use http::header::{ACCEPT, ALLOW, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::LengthLimitError;
 use maud::html;
+use runs::{ApiCode, Caller, Refusal};
+use system::CorrelationId;
 
+use crate::bidi::show_controls;
 use crate::call::{Fields, PageRequest};
 use crate::composed::Shell;
 use crate::console::Shared;
+use crate::mount::{self, BASE};
 use crate::page::{Page, PageResponse};
 use crate::provider::{self, Handler, Provider};
 use crate::sign_in::{self, Session};
@@ -28,20 +30,39 @@ const MAX_FORM_BYTES: usize = 1 << 20;
 /// The largest form of a user who is not signed in: a key, a token and a path.
 const MAX_SIGN_IN_BYTES: usize = 16 << 10;
 
+/// The longest path and query that is redirected to the console.
+const MAX_REDIRECTED: usize = 2048;
+
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(crate) async fn answer(console: Arc<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path();
-    if let Some(name) = path.strip_prefix("/assets/") {
-        return sign_in::guard(console.assets.answer(name, &parts.headers), &console.policy);
-    }
-    sign_in::guard(entered(&console, &parts, body).await, &console.policy)
+    let response = match mount::page(parts.uri.path()) {
+        None => outside(&parts),
+        Some(page) => match page.strip_prefix("/assets/") {
+            Some(name) => console.assets.answer(name, &parts.headers),
+            None => entered(&console, &parts, page, body).await,
+        },
+    };
+    sign_in::guard(response, &console.policy)
 }
 
-async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
+/// The response outside of the console. Pages had these paths before the console got its own, and people have bookmarks.
+fn outside(parts: &Parts) -> Response {
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    // Browsers request these by themselves.
+    let is_file = matches!(parts.uri.path(), "/favicon.ico" | "/robots.txt");
+    match parts.uri.path_and_query() {
+        Some(page) if is_read && !is_file && page.as_str().len() <= MAX_REDIRECTED => {
+            see(&mount::address(page.as_str()))
+        }
+        _ => plain(&Refusal::new(ApiCode::NotFound, "Page not found. The console is at /console.")),
+    }
+}
+
+async fn entered(console: &Arc<Shared>, parts: &Parts, page: &str, body: Body) -> Response {
     let session = console.sessions.session(&parts.headers, console.now());
-    let form = match (&parts.method, parts.uri.path()) {
+    let form = match (&parts.method, page) {
         (&Method::GET | &Method::HEAD, _) => None,
         // Only signed-in users, and the sign-in form, may make the host read a request body.
         (&Method::POST, path) if path != "/sign-in" && session.is_none() => return require_sign_in(parts),
@@ -57,14 +78,14 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, body: Body) -> Response {
             return response;
         }
     };
-    match (parts.uri.path(), &form) {
+    match (page, &form) {
         ("/sign-in", form) => return sign_in::sign_in(console, parts, form.as_ref()).await,
         ("/sign-out", Some(form)) => return sign_in::sign_out(console, session.as_ref(), form).await,
         _ => {}
     }
     let Some(session) = session else { return require_sign_in(parts) };
     match console.runs.authenticate_hash(session.key).await {
-        Ok(caller) => signed_in(console, parts, form, &session, caller).await,
+        Ok(caller) => signed_in(console, parts, page, form, &session, caller).await,
         Err(_) => require_sign_in(parts),
     }
 }
@@ -75,13 +96,14 @@ fn require_sign_in(parts: &Parts) -> Response {
         // A stream cannot redirect to a form; the script reloads the page instead.
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let wanted = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let wanted = sign_in::local_path(wanted).filter(|wanted| parts.method == Method::GET && *wanted != "/");
+    let wanted = parts.uri.path_and_query().map_or(BASE, |path| path.as_str());
+    let wanted =
+        sign_in::local_address(wanted).filter(|wanted| parts.method == Method::GET && *wanted != BASE);
     match wanted {
-        None => see("/sign-in"),
+        None => see(&mount::address("/sign-in")),
         Some(wanted) => {
             let to = form_urlencoded::byte_serialize(wanted.as_bytes()).collect::<String>();
-            see(&format!("/sign-in?to={to}"))
+            see(&mount::address(&format!("/sign-in?to={to}")))
         }
     }
 }
@@ -89,12 +111,12 @@ fn require_sign_in(parts: &Parts) -> Response {
 async fn signed_in(
     console: &Arc<Shared>,
     parts: &Parts,
+    path: &str,
     form: Option<Fields>,
     session: &Session,
     caller: Caller,
 ) -> Response {
     let shell = console.composer.shell(&caller);
-    let path = parts.uri.path();
     let found = shell.find(path).map(|(route, params)| (route.clone(), params));
     let (handle, params) = found
         .as_ref()
@@ -171,7 +193,7 @@ fn shown(call: &PageRequest, answer: PageResponse) -> Response {
     match answer {
         PageResponse::Page(page) => {
             let status = page.status;
-            (status, Html(layout::page(call, &page).0)).into_response()
+            (status, Html(show_controls(layout::page(call, &page).0))).into_response()
         }
         PageResponse::See(path) => see(&path),
         PageResponse::Data(value) => {
@@ -257,7 +279,7 @@ fn failed(refusal: Refusal, parts: &Parts) -> Page {
     if !refusal.is_host_failure() {
         return refused(&refusal);
     }
-    let (code, cause) = (refusal.code.as_str(), host::causes(&refusal));
+    let (code, cause) = (refusal.code.as_str(), system::causes(&refusal));
     tracing::error!(error.code = code, cause, "a page could not be shown");
     match parts.extensions.get::<CorrelationId>() {
         Some(CorrelationId(id)) => refused(&refusal.detail("correlationId", id.as_str())),
@@ -308,7 +330,7 @@ fn panel(call: &PageRequest, key: &str, code: &str) -> Page {
                 dt { "Key" } dd { code { (key) } }
                 dt { "Code" } dd { code { (code) } }
             }
-            p { a.button href=(call.path) { "Retry" } " "
+            p { a.button href=(call.here()) { "Retry" } " "
                 (call.anchor("builtin-interlock-console:routes/diagnostics", &[], "Diagnostics")) }
         }
     };

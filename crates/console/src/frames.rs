@@ -10,12 +10,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use host::plugins::Plugins;
-use host::plugins::installed::Document;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use plugins::Plugins;
+use plugins::installed::Document;
 
 /// Browser features denied to plugins.
 const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), usb=(), serial=(), hid=(), bluetooth=(), midi=(), \

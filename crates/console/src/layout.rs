@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::assets::Assets;
 use crate::call::PageRequest;
 use crate::composed::{Item, Surface};
+use crate::mount::{self, BASE};
 use crate::page::{Page, Wake};
 use crate::parts;
 use crate::provider::{self, Provider};
@@ -34,7 +35,7 @@ pub(crate) fn page(call: &PageRequest, page: &Page) -> Markup {
             body data-live[is_live] {
                 a.skip href="#main" { "Skip to content" }
                 header.top {
-                    a.brand href="/" { img src=(assets.icon()) alt="" width="20" height="20"; "Interlock" }
+                    a.brand href=(BASE) { img src=(assets.icon()) alt="" width="20" height="20"; "Interlock" }
                     details.menu {
                         summary { "Menu" }
                         (sidebar(call))
@@ -42,7 +43,7 @@ pub(crate) fn page(call: &PageRequest, page: &Page) -> Markup {
                     div.who {
                         @if is_live { span.pulse #connection title="Live updates" { "live" } }
                         span.muted title={ "Tenant " (call.caller.tenant) } { (call.caller.principal) }
-                        form method="post" action="/sign-out" {
+                        form method="post" action={ (BASE) "/sign-out" } {
                             input type="hidden" name=(parts::CSRF_FIELD) value=(call.csrf);
                             button.quiet type="submit" { "Sign out" }
                         }
@@ -135,7 +136,7 @@ fn sidebar(call: &PageRequest) -> Markup {
                     @for (item, href) in shown.iter().filter(|(item, _)| item.section.as_deref() == section) {
                         li {
                             @match href {
-                                Some(href) => a href=(href) aria-current=[is_here(&call.path, href).then_some("page")] { (item.label) },
+                                Some(href) => a href=(href) aria-current=[is_here(&mount::address(&call.path), href).then_some("page")] { (item.label) },
                                 None => span { (item.label) },
                             }
                         }
@@ -148,7 +149,7 @@ fn sidebar(call: &PageRequest) -> Markup {
 
 /// Whether a path is the page of an entry, or below it.
 fn is_here(path: &str, href: &str) -> bool {
-    path == href || (href != "/" && path.strip_prefix(href).is_some_and(|rest| rest.starts_with('/')))
+    path == href || (href != BASE && path.strip_prefix(href).is_some_and(|rest| rest.starts_with('/')))
 }
 
 /// Warnings for operators, shown on every page.

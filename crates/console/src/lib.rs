@@ -14,8 +14,8 @@
 //! One file in `pages` with a function from a [`PageRequest`] to a [`Page`], and one line in `builtins`.
 //!
 //! # Invariants
-//! * Routes come from the composition. Only `/sign-in`, `/sign-out` and `/assets/` are fixed, so
-//!   that no policy can lock all users out.
+//! * Every page is below `/console`. Routes come from the composition. Only `sign-in`, `sign-out` and `assets/`
+//!   are fixed, so that no policy can lock all users out.
 //! * All reads and actions go through `host` with the scopes of the signed-in key, which is looked
 //!   up on each request.
 //! * All user and agent content is untrusted: escaped by its type, or sanitised Markdown.
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod assets;
+mod bidi;
 mod builtins;
 mod call;
 mod composed;
@@ -32,6 +33,7 @@ mod frames;
 mod graph;
 mod layout;
 mod live;
+mod mount;
 mod page;
 mod pages;
 mod parts;
@@ -43,6 +45,7 @@ mod status;
 pub use self::call::PageRequest;
 pub use self::console::{Console, Facts, Options};
 pub use self::frames::plugin_frames;
+pub use self::mount::BASE;
 pub use self::page::{Page, PageResponse, Wake};
 pub use self::setting::{Desired, Setting, SettingValue};
 pub use self::sign_in::SignInLinks;

@@ -14,16 +14,17 @@ use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
-use host::console_sessions::SessionName;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
+use crate::bidi::show_controls;
 use crate::call::{PageRequest, Region};
 use crate::dispatch::contained;
 use crate::page::{PageResponse, Wake};
 use crate::provider::Handler;
 use crate::sign_in::Session;
+use crate::sign_in::ended::SessionName;
 
 /// The shortest time between two updates of a page about one run. Changes in between are batched.
 const RUN_AT_MOST_EVERY: Duration = Duration::from_millis(250);
@@ -169,6 +170,7 @@ impl LivePage {
         self.sent = now;
         // A line break starts a new `data:` line, which the browser joins again, so no escaping is
         // needed.
-        (!markup.is_empty()).then(|| Event::default().event("regions").id(id).data(markup.replace('\r', "")))
+        let markup = show_controls(markup.replace('\r', ""));
+        (!markup.is_empty()).then(|| Event::default().event("regions").id(id).data(markup))
     }
 }

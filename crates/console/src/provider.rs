@@ -7,8 +7,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use host::runs::{Refusal, Scope};
 use maud::Markup;
+use runs::{Refusal, Scope};
 use serde_json::Value;
 
 use crate::builtins;

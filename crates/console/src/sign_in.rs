@@ -1,10 +1,11 @@
 //! Signing in, sessions, and the security headers of every response.
 
+pub(crate) mod ended;
 mod form;
 mod link;
 mod session;
 
-pub(crate) use self::form::{local_path, see, sign_in, sign_out};
+pub(crate) use self::form::{local_address, see, sign_in, sign_out};
 pub use self::link::SignInLinks;
 pub(crate) use self::session::{Session, Sessions};
 

@@ -1,7 +1,7 @@
 //! How a refusal is shown: HTTP status and page title.
 
-use host::runs::RefusalKind;
 use http::StatusCode;
+use runs::RefusalKind;
 
 pub(crate) const fn of(kind: RefusalKind) -> StatusCode {
     match kind {

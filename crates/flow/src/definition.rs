@@ -211,7 +211,12 @@ impl Definition {
             );
             return Err(vec![Problem::at("", message)]);
         }
-        read::read(document, document, capabilities, Patterns { bytes, over: None })
+        let unaddressable = read::unaddressable_node_ids(document);
+        match read::read(document, document, capabilities, Patterns { bytes, over: None }) {
+            Ok(definition) if unaddressable.is_empty() => Ok(definition),
+            Ok(_) => Err(unaddressable),
+            Err(problems) => Err(problems.into_iter().chain(unaddressable).collect()),
+        }
     }
 
     /// Reads a document that was validated before, without checking what the host supports now.

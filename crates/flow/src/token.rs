@@ -57,12 +57,19 @@ impl InterruptToken {
         signed::seal(Domain::INTERRUPT, self, secret)
     }
 
+    /// Signs the token in the form of version 2 of the protocol.
+    pub fn sign_named(&self, secret: &[u8; 32]) -> String {
+        signed::seal_named(Domain::INTERRUPT, self, secret)
+    }
+
     /// Reads a token that was signed with one of the secrets: the current one, or a rotated one that is still accepted.
     ///
     /// # Errors
     /// The token is invalid or has expired.
     pub fn verify(text: &str, secrets: &[[u8; 32]], now: Timestamp) -> Result<Self, TokenError> {
-        let token: Self = signed::open(Domain::INTERRUPT, text, secrets).ok_or(TokenError::Unknown)?;
+        let token: Self = signed::open(Domain::INTERRUPT, text, secrets)
+            .or_else(|| signed::open_named(Domain::INTERRUPT, text, secrets))
+            .ok_or(TokenError::Unknown)?;
         if token.expires_at <= now.0 {
             return Err(TokenError::Expired);
         }

@@ -24,13 +24,13 @@ use canon::digest::Digest;
 pub use advance::{Advance, Output, advance};
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use error::{EngineError, EngineErrorCode};
-pub use notes::{WHOLE_NOTES_KIND, cut_words, stored_whole_words};
+pub use notes::{WHOLE_NOTES_KIND, stored_whole_notes_warning, truncated_notes_warning};
 pub use people::{
-    AnswerOutcome, AnswerProvenance, FromPeople, MAX_ANSWER_BYTES, PersonAnswer, Question, Unanswered,
+    AnswerOutcome, AnswerProvenance, MAX_ANSWER_BYTES, PeopleAnswers, PersonAnswer, Question, Unanswered,
     answer_in_console, questions, waiting_for_people,
 };
 pub use start::{Start, start};
-pub use verify::verification_wanted;
+pub use verify::required_verification;
 
 use crate::record::{Event, ExecutionSnapshot, NodeId, SnapshotRef};
 use crate::snapshot_digest::NamedSnapshot;

@@ -75,6 +75,8 @@ pub enum Obstacle {
     #[error("loop {loop_id} would exceed its limit of {max_iterations} iterations")]
     LoopLimit {
         loop_id: DelimiterSafe,
+        /// The loop as callers know it.
+        title: String,
         /// The iteration that just ended, zero-based.
         iteration: u32,
         /// The limit.
@@ -115,7 +117,7 @@ impl Obstacle {
     /// The reason, in the common model of blockers and gaps.
     pub fn reason(&self) -> BlockReason {
         match self {
-            Self::LoopLimit { loop_id, iteration, max_iterations, exit: _ } => {
+            Self::LoopLimit { loop_id, iteration, max_iterations, title: _, exit: _ } => {
                 BlockReason::LoopLimitReached {
                     loop_id: loop_id.clone(),
                     iteration: *iteration,

@@ -8,15 +8,15 @@
 //! * [`summary`]: one line in a list of sessions.
 //! * [`resume`]: ranks the sessions that a caller may want to resume.
 //! * [`graph`]: draws a run.
-//! * [`way`]: the step that became pending at a node, its position, and the steps skipped before it.
+//! * [`arrival`]: the step that became pending at a node, its position, and the steps skipped before it.
 
+pub mod arrival;
 pub mod graph;
 pub mod recap;
 pub mod resume;
 mod status;
 pub mod summary;
 mod tip;
-pub mod way;
 
 pub use status::{
     RunStatus, current_output, current_outputs, is_complete, open_gaps, run_status, run_status_when,

@@ -25,7 +25,7 @@ use crate::workflow::condition;
 
 /// The input of a prompt.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct PromptInput<'a> {
     /// The pinned workflow.
     pub workflow: &'a CompiledWorkflow,
     /// The engine state at the node.
@@ -63,23 +63,23 @@ pub struct PendingPrompt {
 }
 
 /// The prompt of the pending step; `None` if no step is pending.
-pub fn pending(facts: Facts<'_>) -> Option<PendingPrompt> {
-    let pending = facts.state.pending()?;
-    let step = facts.workflow.step(&pending.step_id)?;
-    let (_, stack) = facts.state.progress()?;
-    let context = visible_context(facts.workflow, facts.context, stack);
-    let writer = Writer { facts, step, pending, context: &context };
+pub fn pending(input: PromptInput<'_>) -> Option<PendingPrompt> {
+    let pending = input.state.pending()?;
+    let step = input.workflow.step(&pending.step_id)?;
+    let (_, stack) = input.state.progress()?;
+    let context = visible_context(input.workflow, input.context, stack);
+    let writer = Writer { input, step, pending, context: &context };
     Some(PendingPrompt {
         step_id: step.step_id.to_string(),
         title: one_line(&resolve(&step.title, &context)),
         prompt: writer.prompt(),
-        agent_role: step.agent_role.clone().or_else(|| facts.workflow.agent_role.clone()),
-        model_tier: step.model_tier.or(facts.workflow.model_tier),
+        agent_role: step.agent_role.clone().or_else(|| input.workflow.agent_role.clone()),
+        model_tier: step.model_tier.or(input.workflow.model_tier),
     })
 }
 
 struct Writer<'a> {
-    facts: Facts<'a>,
+    input: PromptInput<'a>,
     step: &'a Step,
     pending: &'a PendingStep,
     context: &'a Map<String, Value>,
@@ -87,7 +87,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn prompt(&self) -> String {
-        let Facts { workflow, occasion, .. } = self.facts;
+        let PromptInput { workflow, occasion, .. } = self.input;
         let mut sections: Vec<String> = Vec::new();
         if matches!(occasion, Occasion::Start | Occasion::Return(_)) {
             sections.extend(bullets("Rules of this workflow", &workflow.meta_guidance));
@@ -98,7 +98,7 @@ impl Writer<'_> {
                 .extend(bullets("Ask the user, unless you already know", &workflow.clarification_prompts));
         }
         sections.extend(self.references());
-        sections.extend(loops::banner(workflow, self.step, self.pending));
+        sections.extend(loops::banner(workflow, self.step, self.pending, self.context));
         sections.push(resolve(&self.step.prompt, self.context));
         // The author's text comes first, then the program's requirements.
         for fragment in &self.step.prompt_fragments {
@@ -109,7 +109,7 @@ impl Writer<'_> {
             }
         }
         sections.extend(bullets("Guidance", &self.step.guidance));
-        let shown = ShownBlockers(self.facts.blockers);
+        let shown = ShownBlockers(self.input.blockers);
         if self.step.read_only {
             sections.push("**READ-ONLY (System):** do not change files in this step.".to_owned());
         }
@@ -136,18 +136,18 @@ impl Writer<'_> {
 
     /// The references: with their purposes at the start, only their names on return.
     fn references(&self) -> Option<String> {
-        let references = &self.facts.workflow.references;
+        let references = &self.input.workflow.references;
         if references.is_empty() {
             return None;
         }
-        let lines = references.iter().map(|reference| match self.facts.occasion {
+        let lines = references.iter().map(|reference| match self.input.occasion {
             Occasion::Start => {
                 let authority = if reference.authoritative { ", authoritative" } else { "" };
                 format!("- {} ({}{authority}): {}", reference.title, reference.source, reference.purpose)
             }
             _ => format!("- {} ({})", reference.title, reference.source),
         });
-        match self.facts.occasion {
+        match self.input.occasion {
             Occasion::Advance => None,
             Occasion::Start | Occasion::Return(_) => {
                 Some(format!("**References:**\n{}", lines.collect::<Vec<_>>().join("\n")))

@@ -12,14 +12,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::api::StartRequest;
-use host::guided::{Guided, GuidedOptions, Verifier};
-use host::system::{SystemClock, SystemEntropy};
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::api::StartRequest;
+use guided::{Guided, GuidedOptions, Verifier};
 use ports::wait;
 use serde_json::json;
 use storage::disk::RealDisk;
 use storage::files::{FileSessions, SessionFiles};
+use system::{SystemClock, SystemEntropy};
 
 const LIMIT: Duration = Duration::from_millis(20);
 const SESSIONS: usize = 200;

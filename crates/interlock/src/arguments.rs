@@ -1,6 +1,8 @@
 //! Command-line arguments and help texts.
 
+mod approvals;
 mod backup;
+mod context;
 mod database;
 mod demo;
 mod doctor;
@@ -9,8 +11,12 @@ mod key;
 mod mcp;
 mod pack;
 mod run;
+mod runs;
 mod serve;
 mod session;
+mod shell;
+mod target;
+mod webhooks;
 mod workflow;
 mod workspace;
 
@@ -22,26 +28,36 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure::Reporting;
 
+pub(crate) use approvals::{Approvals, ApprovalsCommand, ApprovalsDecide, ApprovalsList, ApprovalsShow};
 pub(crate) use backup::Backup;
+pub(crate) use context::{Context, ContextAdd, ContextCommand};
 pub(crate) use database::{Database, DatabaseCommand};
 pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use hook::{Hook, HookClient};
-pub(crate) use key::{Key, KeyCommand, NewApiKey};
+pub(crate) use key::{Key, KeyCommand, NewApiKey, RevokeApiKey};
 pub(crate) use mcp::{Client, ClientTarget, ConfigScope, Mcp, McpCommand, McpInstall, McpUninstall};
 pub(crate) use pack::{
     Kind as PackKindArgument, Pack, PackCheck, PackCommand, PackInstall, PackList, PackNew, PackPublish,
     PackRemove, PackSign, PackVerify, Trust as PackTrust,
 };
 pub(crate) use run::Run;
+pub(crate) use runs::{
+    ForkModeArgument, Runs, RunsAnswer, RunsCommand, RunsControl, RunsDiff, RunsExport, RunsExportFormat,
+    RunsFilter, RunsFork, RunsList, RunsShow, RunsTail, TailUntil,
+};
 pub(crate) use serve::Serve;
 pub(crate) use session::{
     GraphFormat, Session, SessionCommand, SessionExport, SessionGc, SessionGraph, SessionImport, SessionKeep,
     SessionList, SessionShow, SessionTail, SessionVerify,
 };
+pub(crate) use shell::{Completions, Man};
+pub(crate) use target::Target;
+pub(crate) use webhooks::{Webhooks, WebhooksCommand, WebhooksNew};
 pub(crate) use workflow::{
-    PreviewFormat, SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowExpand, WorkflowList,
-    WorkflowNew, WorkflowPreview, WorkflowShow, WorkflowSources, WorkflowTest, WorkflowValidate,
+    PreviewFormat, SourceFormat, Workflow, WorkflowCommand, WorkflowCompile, WorkflowExpand, WorkflowKind,
+    WorkflowList, WorkflowNew, WorkflowPreview, WorkflowRegister, WorkflowShow, WorkflowSources,
+    WorkflowTest, WorkflowValidate,
 };
 pub(crate) use workspace::{
     AgentUser, DriftLevel, ManifestInput, RwPolicy, VerifyLevel, Workspace, WorkspaceApply, WorkspaceCommand,
@@ -96,7 +112,14 @@ pub(crate) enum Command {
     Hook(Hook),
     Demo(Demo),
     Run(Run),
+    Runs(Runs),
+    #[command(alias = "approval")]
+    Approvals(Approvals),
+    #[command(alias = "webhook")]
+    Webhooks(Webhooks),
+    Context(Context),
     Compose(Compose),
+    #[command(alias = "workflows")]
     Workflow(Workflow),
     Session(Session),
     Workspace(Workspace),
@@ -105,6 +128,8 @@ pub(crate) enum Command {
     Backup(Backup),
     Database(Database),
     Doctor(Doctor),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// The output format of commands that print for people and for programs.
@@ -184,7 +209,13 @@ impl Command {
                 None => Reporting::Words,
                 Some(command) => command.answering().reporting(),
             },
-            Self::Hook(_) | Self::Serve(_) | Self::Demo(_) => Reporting::Words,
+            Self::Hook(_) | Self::Serve(_) | Self::Demo(_) | Self::Completions(_) | Self::Man(_) => {
+                Reporting::Words
+            }
+            Self::Runs(runs) => runs.command.answering().reporting(),
+            Self::Approvals(approvals) => approvals.command.answering().reporting(),
+            Self::Webhooks(webhooks) => webhooks.command.answering().reporting(),
+            Self::Context(context) => context.command.answering().reporting(),
             Self::Run(run) => run.answering.reporting(),
             Self::Backup(backup) => backup.answering.reporting(),
             Self::Compose(compose) => compose.reporting(),
@@ -256,8 +287,10 @@ mod tests {
                     option.get_long().map(|long| format!("--{long}")),
                     option.get_short().map(|short| format!("-{short} ")),
                 ];
-                let is_common =
-                    matches!(option.get_id().as_str(), "data_dir" | "config" | "json" | "help" | "version");
+                let is_common = matches!(
+                    option.get_id().as_str(),
+                    "data_dir" | "config" | "json" | "context" | "yes" | "help" | "version"
+                );
                 let mut spellings = spellings.into_iter().flatten().peekable();
                 if is_common || spellings.peek().is_none() {
                     continue;

@@ -1,4 +1,4 @@
-//! An HTTP client for the local server and for pack registries.
+//! An HTTP client for the local server, for contexts and for pack registries.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use canon::error::Envelope;
 use http::Method;
 use http::header::LOCATION;
 use outbound::{Call, CallError, Limits, Reach, Reply};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use url::Url;
 
@@ -25,6 +27,8 @@ const MAX_REDIRECTS: usize = 5;
 
 const ABOUT_OWN: &str =
     "Check the server's log, or stop the server; without one, this command runs the workflow itself.";
+const ABOUT_CONTEXT: &str =
+    "Check the URL with `interlock context list`, the network, and that the server is running.";
 const ABOUT_REGISTRY: &str =
     "Check the URL and that the server is running, retry later, or use another registry with --registry.";
 
@@ -58,6 +62,45 @@ impl Client {
     pub(crate) fn of(url: &str, settings: &Settings) -> Result<Self, Failure> {
         let (http, url) = (direct(), url.to_owned());
         Ok(Self { http, url, key: Some(own_key(settings)?), advice: ABOUT_OWN })
+    }
+
+    /// A client for the server of a context, with the key and the certificate authorities (PEM) of that context. The proxy of
+    /// the environment is used, except for servers on this machine.
+    pub(crate) fn of_context(
+        url: &str,
+        key: Option<String>,
+        authorities: Option<Vec<u8>>,
+    ) -> Result<Self, Failure> {
+        let here = Url::parse(url).is_ok_and(|url| url.scheme() == "http");
+        let http = if here { direct() } else { outbound::Client::through_environment() };
+        let http = match authorities {
+            None => http,
+            Some(pem) => http.trusting(certificates(&pem)?),
+        };
+        Ok(Self { http, url: url.to_owned(), key, advice: ABOUT_CONTEXT })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request and returns the status and the document of the reply; null if it has none.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Failure> {
+        let headers = [("content-type", "application/json")];
+        let request = Request {
+            method,
+            headers: if body.is_some() { &headers } else { &[] },
+            body: body.map(|body| Bytes::from(body.to_string())).unwrap_or_default(),
+            ..Request::get(path, MAX_DOCUMENT_BYTES)
+        };
+        let mut reply = self.send(request).await?;
+        let body = reply.bytes().await.map_err(|error| self.unreachable(&error))?;
+        Ok((reply.status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
     /// A client for a registry on this machine, without a proxy.
@@ -224,6 +267,20 @@ fn moved(method: &Method, from: &Url, reply: &Reply) -> Option<Url> {
     };
     let to = from.join(to.to_str().ok()?).ok()?;
     (to.scheme() == "https" || to.scheme() == from.scheme()).then_some(to)
+}
+
+/// The certificates of a PEM file.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(Envelope::new(
+            CommandErrorCode::ConfigInvalid,
+            "the `ca` file of the context has no certificates",
+        )
+        .suggest("Use a PEM file with the certificates of the authorities to trust.")
+        .into()),
+    }
 }
 
 /// For servers on this machine. A proxy must not see the local key, so none is used.

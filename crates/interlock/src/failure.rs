@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use canon::error::{Envelope, Retry};
 use canon::json::ReadError;
-use host::guided::Refusal;
+use guided::Refusal;
 use storage::StoreError;
 
 use crate::input;
@@ -37,6 +37,13 @@ canon::error_codes! {
         ClientEntryDiffers => "CLIENT_ENTRY_DIFFERS",
         BundleSignatureInvalid => "BUNDLE_SIGNATURE_INVALID",
         ServerUnreachable => "SERVER_UNREACHABLE",
+        ServerRequired => "SERVER_REQUIRED",
+        ContextUnknown => "CONTEXT_UNKNOWN",
+        ConfirmationRequired => "CONFIRMATION_REQUIRED",
+        FilterInvalid => "FILTER_INVALID",
+        NodeUnknown => "NODE_UNKNOWN",
+        KeyUnknown => "KEY_UNKNOWN",
+        NothingToAnswer => "NOTHING_TO_ANSWER",
     }
 }
 
@@ -149,6 +156,11 @@ impl Failure {
         ExitCode::from(exit_code(envelope.code()))
     }
 
+    /// The failure for programs.
+    pub(crate) fn to_envelope(&self) -> Envelope {
+        self.envelope()
+    }
+
     fn envelope(&self) -> Envelope {
         match self {
             Self::Unreadable { name, cause } => {
@@ -171,7 +183,7 @@ impl Failure {
 /// 2 for problems with the call, its input or the machine; 1 for every other refusal, which is a
 /// negative result.
 fn exit_code(code: &str) -> u8 {
-    const CALL_OR_MACHINE: [&str; 25] = [
+    const CALL_OR_MACHINE: [&str; 29] = [
         "INPUT_UNREADABLE",
         "OUTPUT_UNWRITABLE",
         "CONFIG_INVALID",
@@ -192,6 +204,10 @@ fn exit_code(code: &str) -> u8 {
         "RUNS_DATABASE_MISSING",
         "DATABASE_UNUSABLE",
         "SERVER_UNREACHABLE",
+        "SERVER_REQUIRED",
+        "CONTEXT_UNKNOWN",
+        "CONFIRMATION_REQUIRED",
+        "FILTER_INVALID",
         "APPLY_IO",
         "APPLY_NO_SPACE",
         "APPLY_STATE_DIR_OTHER_FS",

@@ -4,7 +4,9 @@
 //! * `arguments`: arguments and help.
 //! * `settings`: settings from flags, environment, file and defaults.
 //! * `service`: the services, built from the settings.
-//! * `client`: a client for a running server.
+//! * `client`: an HTTP client; `api`: the operations of the public API on top of it.
+//! * `contexts`: named servers.
+//! * `completion`: values for shell completion.
 //! * `commands`: one module per subcommand.
 //! * `failure`: errors as envelopes and exit codes.
 //! * `input`: bounded reading of files and standard input.
@@ -15,9 +17,12 @@
 #[cfg(windows)]
 compile_error!("Interlock runs on Linux, and builds on macOS; Windows is not supported: use WSL.");
 
+mod api;
 mod arguments;
 mod client;
 mod commands;
+mod completion;
+mod contexts;
 mod failure;
 mod input;
 mod log;
@@ -28,7 +33,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::arguments::{Arguments, Command};
 
@@ -38,11 +43,19 @@ use crate::arguments::{Arguments, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Answers a shell that completes a command line, and exits.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).complete();
     let Arguments { globals, command } = Arguments::parse();
     let result = match &command {
         Command::Serve(serve) => commands::serve::run(serve, &globals),
         Command::Demo(demo) => commands::demo::run(demo, &globals),
         Command::Run(run) => commands::run::run(run, &globals),
+        Command::Runs(runs) => commands::runs::run(&runs.command, &globals),
+        Command::Approvals(approvals) => commands::approvals::run(&approvals.command, &globals),
+        Command::Webhooks(webhooks) => commands::webhooks::run(&webhooks.command, &globals),
+        Command::Context(context) => commands::context::run(&context.command),
+        Command::Completions(completions) => commands::shell::completions(completions),
+        Command::Man(man) => commands::shell::man(man),
         Command::Backup(backup) => commands::backup::run(backup, &globals),
         Command::Mcp(mcp) => commands::mcp::run(mcp, &globals),
         Command::Hook(hook) => commands::hook::run(hook, &globals),

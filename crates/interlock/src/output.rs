@@ -1,6 +1,7 @@
 //! Writes results to standard output, or atomically to a file.
 
 mod file;
+mod listing;
 mod table;
 pub(crate) mod time;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 
 pub(crate) use file::{Overwrite, write_file};
+pub(crate) use listing::{Column, Field, Listing};
 pub(crate) use table::{Cell, Table};
 
 pub(crate) const HEADING: Style = Style::new().bold();

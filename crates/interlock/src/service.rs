@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::{
     AllowedCommand, Guided, GuidedOptions, Tenants, TenantsOptions, Verifier, WorkspaceRoots, Workspaces,
 };
-use host::guided_node::{AgentCommand, AgentOptions, GuidedNodes};
-use host::system::{SystemClock, SystemEntropy};
-use ports::sessions::{SessionStore, StoreError, StoreErrorCode};
+use guided_node::{AgentCommand, AgentOptions, GuidedNodes, SessionKeys};
+use ports::sessions::{SessionStore, SessionStores, StoreError, StoreErrorCode};
 use storage::disk::{Disk, MemoryDisk, RealDisk};
 use storage::files::{FileSessions, FileTenants, SessionFiles};
+use system::{SystemClock, SystemEntropy};
 
+use crate::commands::serve::store::shared_sessions;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -24,25 +25,39 @@ use crate::settings::Settings;
 /// # Errors
 /// If the directory cannot be opened, or has a newer version.
 pub(crate) fn open_guided(settings: &Settings, verifier: Arc<Verifier>) -> Result<Guided, Failure> {
-    let store = FileSessions::new(open_files(settings)?);
-    Ok(guided(catalogue(settings), Arc::new(store), verifier))
+    let store: Arc<dyn SessionStore> = match shared_sessions(settings)? {
+        Some(stores) => ports::wait(stores.open(None))?,
+        None => Arc::new(FileSessions::new(open_files(settings)?)),
+    };
+    Ok(guided(catalogue(settings), store, verifier))
 }
 
-/// The guided services of all tenants of the data directory, which is created if missing.
+/// The guided services of all tenants of these stores.
 ///
 /// # Errors
 /// As [`open_guided`].
-pub(crate) async fn open_tenants(settings: &Settings) -> Result<Tenants, Failure> {
+pub(crate) async fn open_tenants(
+    settings: &Settings,
+    stores: Arc<dyn SessionStores>,
+) -> Result<Tenants, Failure> {
     let own = workspaces(settings);
     let roots = WorkspaceRoots::new(settings.workspace_roots.value.clone());
     let options = TenantsOptions {
-        stores: Arc::new(FileTenants::new(Arc::new(open_disk(settings)?))),
+        stores,
         catalogue: catalogue(settings),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         verifier: Arc::new(verifier(settings, Workspaces::Below { roots, own })),
     };
     Ok(Tenants::open(options).await?)
+}
+
+/// The guided sessions of all tenants of the data directory, which is created if missing.
+///
+/// # Errors
+/// As [`open_guided`].
+pub(crate) fn file_tenants(settings: &Settings) -> Result<Arc<dyn SessionStores>, Failure> {
+    Ok(Arc::new(FileTenants::new(Arc::new(open_disk(settings)?))))
 }
 
 /// What verifies evidence with the commands of the settings.
@@ -59,7 +74,7 @@ pub(crate) fn verifier(settings: &Settings, workspaces: Workspaces) -> Verifier 
     let data_dir = settings.data_dir.value.clone();
     Verifier::new(commands.collect(), workspaces).with_environments(move |session| {
         match RealDisk::open(&data_dir) {
-            Ok(disk) => host::guided_node::composed_environment(Arc::new(disk), session.as_str()),
+            Ok(disk) => guided_node::composed_environment(Arc::new(disk), session.as_str()),
             Err(_) => BTreeMap::new(),
         }
     })
@@ -108,12 +123,15 @@ pub(crate) fn open_files_to_read(settings: &Settings) -> Result<SessionFiles, Fa
     Ok(SessionFiles::open(disk)?)
 }
 
-/// As [`open_files_to_read`], behind the port.
+/// The sessions in the database, or those of the data directory as [`open_files_to_read`] opens them.
 ///
 /// # Errors
 /// As [`open_guided`].
-pub(crate) fn open_sessions(settings: &Settings) -> Result<FileSessions, Failure> {
-    open_files_to_read(settings).map(FileSessions::new)
+pub(crate) fn open_sessions(settings: &Settings) -> Result<Arc<dyn SessionStore>, Failure> {
+    match shared_sessions(settings)? {
+        Some(stores) => Ok(ports::wait(stores.open(None))?),
+        None => Ok(Arc::new(FileSessions::new(open_files_to_read(settings)?))),
+    }
 }
 
 pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
@@ -127,35 +145,33 @@ pub(crate) fn catalogue(settings: &Settings) -> Catalogue {
     })
 }
 
-/// Enables guided nodes, and the agents that the host starts for them. Manifests and libraries are
+/// Guided nodes, and the agents that the host starts for them. Manifests and libraries are
 /// looked up in the workflow folders; later folders take precedence. `address` is where `serve`
 /// listens; without it no agent can connect, and none is started.
 ///
 /// # Errors
 /// If the data directory cannot be opened.
-pub(crate) fn walk(
-    runs: &host::runs::Runs,
+pub(crate) fn guided_nodes(
     settings: &Settings,
+    keys: SessionKeys,
     tenants: Arc<Tenants>,
     address: Option<SocketAddr>,
 ) -> Result<GuidedNodes, Failure> {
-    let nodes = GuidedNodes::new(host::guided_node::Options {
+    Ok(GuidedNodes::new(guided_node::Options {
         tenants,
-        keys: runs.session_keys(),
+        keys,
         places: settings.workflow_dirs.value.iter().rev().cloned().collect(),
         workspaces: workspaces(settings),
         clock: Arc::new(SystemClock),
         gate: None,
         agents: address.map(|address| agents(settings, address)).transpose()?,
-    });
-    runs.guide_agents(nodes.clone());
-    Ok(nodes)
+    }))
 }
 
 /// The agent that `serve` started for a session, in words.
 pub(crate) fn agent_of(settings: &Settings, session: &str) -> Option<String> {
     let disk = RealDisk::open(&settings.data_dir.value).ok()?;
-    host::guided_node::describe_agent(Arc::new(disk), absolute_data_dir(settings), session)
+    guided_node::describe_agent(Arc::new(disk), absolute_data_dir(settings), session)
 }
 
 /// The agents of the settings. They connect on this machine, wherever the public URL leads.

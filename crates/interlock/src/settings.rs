@@ -54,6 +54,7 @@
 //!
 //! [database]                             # default: runs are in the data directory
 //! url = "env:DATABASE_URL"                # PostgreSQL for runs; by reference, because it contains a password
+//! master_key = "file:/etc/interlock/key"  # guided sessions and keys are in the database too, the keys encrypted
 //!
 //! [datasources.orders]                    # a database for workflows
 //! kind = "postgres"
@@ -118,6 +119,8 @@ pub(crate) struct Settings {
     pub(crate) models: Setting<Sections>,
     /// The PostgreSQL database for runs: a URL or a reference to one.
     pub(crate) database_url: Setting<Option<String>>,
+    /// A reference to the key that encrypts keys in the database.
+    pub(crate) master_key: Setting<Option<String>>,
     /// Databases for workflows, by name.
     pub(crate) datasources: Setting<Sections>,
     /// Envelope kinds for model nodes, by name.
@@ -246,6 +249,7 @@ impl Settings {
             secrets: or_default(file.secrets),
             models: or_default(file.models),
             database_url: optional(file.database_url),
+            master_key: optional(file.master_key),
             datasources: or_default(file.datasources),
             envelopes: or_default(file.envelopes),
             open_registry: file.open_registry.unwrap_or(Setting { value: false, origin: Origin::Default }),
@@ -253,10 +257,9 @@ impl Settings {
             mcp_servers: or_default(file.mcp_servers),
             otlp_endpoint: optional(file.otlp_endpoint),
             otlp_headers: or_default(file.otlp_headers),
-            pack_fuel: file.pack_fuel.unwrap_or(Setting {
-                value: host::executors::installed::DEFAULT_FUEL,
-                origin: Origin::Default,
-            }),
+            pack_fuel: file
+                .pack_fuel
+                .unwrap_or(Setting { value: executors::installed::DEFAULT_FUEL, origin: Origin::Default }),
             plugins_listen: optional(file.plugins_listen),
             plugins_url: optional(file.plugins_url),
             finished_runs: optional(file.finished_runs),
@@ -290,6 +293,11 @@ impl Settings {
         }
         self
     }
+}
+
+/// The user's folder for configuration that does not belong to a data directory.
+pub(crate) fn config_dir() -> Option<PathBuf> {
+    directories::config_dir(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
 
 fn optional<T>(setting: Option<Setting<T>>) -> Setting<Option<T>> {

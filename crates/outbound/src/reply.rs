@@ -32,7 +32,7 @@ pub struct Reply {
 impl Reply {
     pub(crate) fn new(response: Response<Incoming>, begun: Instant, limits: Limits) -> Self {
         let (head, body) = response.into_parts();
-        // A limit beyond the range of the clock is no limit.
+        // A limit beyond the range of the clock has no effect.
         let deadline = limits.whole.and_then(|whole| Some((begun.checked_add(whole)?, whole)));
         Self {
             status: head.status.as_u16(),

@@ -53,7 +53,7 @@ impl Tls {
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(authorities);
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let settings = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?

@@ -63,8 +63,8 @@ pub use self::projection::{PositionKey, Projection, positions_of, project};
 
 use crate::PortFuture;
 
-/// What a method of the port answers.
-pub type Answer<'a, T> = PortFuture<'a, Result<T, StoreError>>;
+/// What a method of the port returns.
+pub type StoreFuture<'a, T> = PortFuture<'a, Result<T, StoreError>>;
 
 /// All guided sessions of one tenant. See the [module](self) for the contract.
 pub trait SessionStore:
@@ -83,5 +83,5 @@ pub trait SessionStores: Debug + Send + Sync {
     /// one twice is allowed; the two share their sessions.
     ///
     /// `tenant` is 1 to 64 lower-case letters, digits, `-` and `_`.
-    fn open<'a>(&'a self, tenant: Option<&'a str>) -> Answer<'a, Arc<dyn SessionStore>>;
+    fn open<'a>(&'a self, tenant: Option<&'a str>) -> StoreFuture<'a, Arc<dyn SessionStore>>;
 }

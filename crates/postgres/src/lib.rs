@@ -1,4 +1,4 @@
-//! The store of runs in PostgreSQL.
+//! Runs and guided sessions in PostgreSQL.
 //!
 //! ```text
 //!   commit ─► queue ─► one of W writers: many commits in one statement, one round trip ─► futures resolve
@@ -25,6 +25,7 @@ mod readers;
 mod reads;
 mod row;
 pub mod schema;
+mod sessions;
 mod single;
 mod store;
 mod unit;
@@ -32,4 +33,5 @@ mod writer;
 
 pub use self::error::{Failure, OpenError};
 pub use self::hosts::Role;
+pub use self::sessions::PostgresSessions;
 pub use self::store::{Options, PostgresRuns};

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio::sync::Mutex;
+use tokio_postgres::Row;
 
-use crate::connection::{Connection, Connector};
+use crate::connection::{Connection, Connector, Value};
 use crate::error::Failure;
 
 pub(crate) struct Readers {
@@ -76,5 +77,18 @@ impl Readers {
             }
         };
         Ok(Lease { connection, _counted: counted })
+    }
+}
+
+/// Executes a query. It is repeated once if the connection was lost, because the server may have closed an idle one.
+pub(crate) async fn query(readers: &Readers, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Failure> {
+    let lease = readers.get().await?;
+    match lease.connection.query(sql, values).await {
+        Err(failure) if lease.connection.is_closed() => {
+            drop(lease);
+            let again = readers.get().await.map_err(|_| failure)?;
+            again.connection.query(sql, values).await
+        }
+        result => result,
     }
 }

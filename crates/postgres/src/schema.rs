@@ -8,7 +8,7 @@ use crate::connection::{Connection, Connector, SCHEMA};
 use crate::error::{Failure, OpenError};
 
 /// The steps, from version 0.
-const STEPS: &[&str] = &[include_str!("schema/0001.sql")];
+const STEPS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// The result of all steps.
 const LATEST: &str = include_str!("schema/latest.sql");

@@ -24,7 +24,7 @@ use crate::connection::{Connection, Connector, Value};
 use crate::error::{Failure, OpenError};
 use crate::hosts::{BEAT, Host, Role};
 use crate::queue::{Job, MAX_WAITING, NotQueued, Queue};
-use crate::readers::Readers;
+use crate::readers::{Readers, query};
 use crate::schema;
 use crate::writer::{Numbers, Places, Writing};
 
@@ -149,6 +149,19 @@ impl PostgresRuns {
         let _ = self.closed.clone().wait_for(|closed| *closed).await;
     }
 
+    pub(crate) const fn readers(&self) -> &Arc<Readers> {
+        &self.readers
+    }
+
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// The id of this host, how to connect, and how long to wait for the database.
+    pub(crate) fn for_sessions(&self) -> (String, Connector, Duration) {
+        (self.writing.host.id.clone(), self.writing.connector.clone(), self.writing.patience)
+    }
+
     /// Executes a query and converts its rows.
     pub(crate) fn read<T: Nothing + Send + 'static>(
         &self,
@@ -234,19 +247,6 @@ impl Nothing for RunPage {
 impl Nothing for AgedPage {
     fn nothing() -> Self {
         Self { runs: Vec::new(), next: None }
-    }
-}
-
-/// Executes a query. It is repeated once if the connection was lost, because the server may have closed an idle one.
-async fn query(readers: &Readers, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Failure> {
-    let lease = readers.get().await?;
-    match lease.connection.query(sql, values).await {
-        Err(failure) if lease.connection.is_closed() => {
-            drop(lease);
-            let again = readers.get().await.map_err(|_| failure)?;
-            again.connection.query(sql, values).await
-        }
-        result => result,
     }
 }
 

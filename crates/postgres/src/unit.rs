@@ -83,7 +83,7 @@ pub(crate) struct Delivery<'c> {
 }
 
 impl<'c> Unit<'c> {
-    /// The rows of a commit; `None` if it has to be executed by itself.
+    /// The rows of a commit; `None` if it must be executed separately.
     pub(crate) fn of(commit: &'c Commit) -> Option<Self> {
         let mut unit = Self::default();
         for (position, change) in commit.changes.iter().enumerate() {

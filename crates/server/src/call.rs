@@ -10,12 +10,12 @@ mod refusal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use host::catalogue::Found;
-use host::guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
+use catalogue::Found;
+use guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
 use serde_json::{Map, Value, json};
 
 use crate::listing;
-use crate::service::{Answer, GuideService};
+use crate::service::{GuideService, ServiceResult};
 use crate::tool::Tool;
 
 pub use refusal::{SurfaceErrorCode, arguments_not_an_object, panicked, unknown_tool};
@@ -26,7 +26,7 @@ pub const MAX_ARGUMENT_BYTES: usize = 4 << 20;
 
 /// A valid call.
 #[derive(Clone, Debug)]
-pub enum Call {
+pub enum ToolCall {
     /// `list_workflows`
     List {
         workspace: Option<PathBuf>,
@@ -119,19 +119,19 @@ pub enum Outcome {
     Resume(ResumeReply),
     /// `manage_workflow_source`
     Source {
-        /// What was done.
+        /// The action that was performed.
         action: SourceAction,
         /// The folder.
         path: String,
     },
 }
 
-impl Call {
+impl ToolCall {
     /// Reads the arguments of a call.
     ///
     /// # Errors
     /// `VALIDATION_ERROR` with all mistakes and the call as it was probably intended.
-    pub fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Self> {
+    pub fn read(tool: Tool, arguments: Map<String, Value>) -> ServiceResult<Self> {
         reading::read(tool, arguments)
     }
 
@@ -154,7 +154,7 @@ impl Call {
     ///
     /// # Errors
     /// The errors of the service, unchanged.
-    pub async fn answer(self, service: &dyn GuideService) -> Answer<Outcome> {
+    pub async fn answer(self, service: &dyn GuideService) -> ServiceResult<Outcome> {
         Ok(match self {
             Self::List { workspace, filter } => {
                 let listing = service.list(workspace).await;

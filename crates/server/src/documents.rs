@@ -40,7 +40,8 @@ fn schema(definition: &Definition) -> Value {
 
 fn tools() -> String {
     let mut text = format!(
-        "# Tools\n\n<!-- Made from the definitions in crates/server/src/tool. Edit those, then run the server's tests with \
+        "# Tools\n\n<!-- Made from the definitions in crates/server/src/tool. Edit those, then run the \
+         server's tests with \
          UPDATE_DOCS=1. -->\n\nWhat `interlock mcp` offers to an agent. A reply has prose for the model in `content` and the \
          same facts in\n`structuredContent`. A failed call has `isError: true` and the body `{{code, message, retry, \
          details}}` in both;\n[each code has a page](errors/README.md). Arguments may have at most {} bytes of \
@@ -60,14 +61,14 @@ fn section(definition: &Definition, text: &mut String) {
     let _ = write!(text, "\n## {name}\n\n{}\n\n", definition.purpose);
     let effect = match (definition.read_only, definition.idempotent) {
         (true, _) => "Changes nothing.",
-        (false, true) => "The same call made twice has the effect of one.",
-        (false, false) => "Each call has its own effect.",
+        (false, true) => "Idempotent: repeating the call has no further effect.",
+        (false, false) => "Not idempotent: each call has its own effect.",
     };
     let _ = writeln!(text, "{effect} Schemas: [{name}.json](schemas/tools/{name}.json).\n\nWhen to use:\n");
     for line in definition.when {
         let _ = writeln!(text, "- {line}");
     }
-    text.push_str("\n| Parameter | Needed | Type | Meaning |\n|---|---|---|---|\n");
+    text.push_str("\n| Parameter | Required | Type | Meaning |\n|---|---|---|---|\n");
     rows(definition.parameters, "", text);
     if !definition.aliases.is_empty() {
         let aliases: Vec<String> = definition
@@ -75,7 +76,7 @@ fn section(definition: &Definition, text: &mut String) {
             .iter()
             .map(|alias| format!("`{}` for `{}`", alias.name, alias.path.join(".")))
             .collect();
-        let _ = writeln!(text, "\nAlso understood: {}. Both forms at once are refused.", aliases.join(", "));
+        let _ = writeln!(text, "\nAliases: {}. A call with both names is rejected.", aliases.join(", "));
     }
     if !definition.rules.is_empty() {
         text.push_str("\nRules:\n\n");
@@ -93,7 +94,7 @@ fn section(definition: &Definition, text: &mut String) {
 }
 
 fn members(members: &[Member], text: &mut String) {
-    text.push_str("| Member | Always | Type | Meaning |\n|---|---|---|---|\n");
+    text.push_str("| Field | Always | Type | Meaning |\n|---|---|---|---|\n");
     for Member { name, always, shape, about } in members {
         let always = if *always { "yes" } else { "no" };
         let _ = writeln!(text, "| `{name}` | {always} | {} | {about} |", shape.words());
@@ -104,7 +105,7 @@ fn rows(parameters: &[Parameter], prefix: &str, text: &mut String) {
     for parameter in parameters {
         let need = if parameter.required { "yes" } else { "no" };
         let kind = match parameter.kind {
-            Kind::Text { max_bytes } => format!("text, ≤ {max_bytes} bytes"),
+            Kind::Text { max_bytes } => format!("string, ≤ {max_bytes} bytes"),
             Kind::Path => format!("absolute path, ≤ {} bytes", parameter::PATH_BYTES),
             Kind::Choice(choices) => {
                 choices.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")

@@ -46,10 +46,11 @@ mod timed;
 mod trace;
 mod unserved;
 mod unversioned;
+mod v2;
 mod version;
 mod write_timeout;
 
-pub use self::discovery::capability_names;
+pub use self::discovery::{RunFacts, capability_names};
 pub use self::pack_registries::{PackRegistries, PackRegistry};
 pub use self::serve::{serve, serve_router};
 pub use self::state::{Fixtures, Guides, HttpState, Options, Settings};

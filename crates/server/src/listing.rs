@@ -1,13 +1,12 @@
-//! What `list_workflows` shows of everything there is.
+//! What `list_workflows` shows of the catalogue.
 //!
-//! A catalogue in full costs an agent more attention than it is worth. Whoever does not know yet
-//! what to look for gets a digest by tag of what comes with the program; what people added
-//! themselves is always shown, because they added it to be found.
+//! The complete catalogue costs an agent many tokens. A call without tags therefore gets a summary of the
+//! bundled workflows by tag. Workflows that the user added are always listed completely.
 
+use catalogue::{Entry, FileProblem, Listing, SourceInfo};
 use guide::record::{WorkflowHash, WorkflowSourceKind};
 use guide::workflow::problem::Problem;
 use guide::workflow::registry::{Tag, tags};
-use host::catalogue::{Entry, FileProblem, Listing, SourceInfo};
 use serde::Serialize;
 
 /// The address of the resource that lists the tags.
@@ -15,7 +14,7 @@ pub const TAGS_URI: &str = "interlock://tags";
 
 /// How many workflows a tag names as examples.
 const EXAMPLES: usize = 5;
-/// How many problems of a broken file are told; the validating command tells all.
+/// The maximum number of listed problems of a broken file; `interlock workflow validate` lists all.
 const PROBLEMS: usize = 5;
 
 /// What is asked for.
@@ -108,7 +107,8 @@ pub fn show(listing: Listing, filter: &Filter, hash_of: impl Fn(&str) -> Option<
     Shown {
         workflows,
         next_step: summary.is_some().then_some(
-            "Choose the tag that fits the task and call list_workflows again with it, or start one of the examples.",
+            "Choose the tag that fits the task and call list_workflows again with it, or start one of the \
+             examples.",
         ),
         tag_summary: summary,
         sources: filter.include_sources.then_some(sources),

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::error::{Envelope, render};
-use host::guided::api::ContinueRequest;
-use host::guided::{Questions, is_failure};
+use guided::api::ContinueRequest;
+use guided::{Questions, is_failure};
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult};
 use rmcp::service::ServerInitializeError;
 use rmcp::{ServiceExt as _, transport};
@@ -22,9 +22,9 @@ use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 use tracing::Span;
 
-use self::people::{Heard, Reach};
+use self::people::{AskChannel, AskResult};
 use self::workspace::DefaultWorkspace;
-use crate::call::{self, Call, Outcome};
+use crate::call::{self, Outcome, ToolCall};
 use crate::open_runs::OpenRuns;
 use crate::prose;
 use crate::service::GuideService;
@@ -37,7 +37,7 @@ Use it when the user asks for a workflow, or when a task (a bug, a review, a fea
 migration) deserves a procedure.
 
 The loop:
-1. list_workflows with workspacePath: find the workflow. Call again with a tag for details.
+1. list_workflows with workspacePath: find the workflow. ToolCall again with a tag for details.
 2. start_workflow with workflowId, goal and workspacePath: you get the first step and a continueToken.
 3. Do what the step says. All of it, with your other tools.
 4. continue_workflow with that continueToken, intent \"advance\" and output.notesMarkdown: what you did, found and \
@@ -48,7 +48,8 @@ intent \"rehydrate\": it changes nothing. If you have no token, call resume_sess
 call checkpoint_workflow.
 
 Copy tokens exactly. Every reply names its run in its first line: never send a token of one run with another's. \
-Repeating a call with the same token is safe. Errors are data: they say what is wrong and give a call that works.";
+Repeating a call with the same token is safe. Errors are data: they say what is wrong and give a call that \
+works.";
 
 /// One connection.
 pub struct Mcp {
@@ -57,7 +58,7 @@ pub struct Mcp {
     /// The workspace of calls that name none; `None` over HTTP, where the client is on another machine.
     workspace: DefaultWorkspace,
     /// How long the user of a client may take to answer the questions of one call.
-    patience: Duration,
+    timeout: Duration,
     /// Held by every call that is being answered.
     calls: Arc<RwLock<()>>,
     /// The span of the request, for the log: the protocol library handles messages in a separate task.
@@ -77,7 +78,7 @@ impl Mcp {
             service,
             open: Mutex::default(),
             workspace: DefaultWorkspace::default(),
-            patience: people::PATIENCE,
+            timeout: people::ANSWER_TIMEOUT,
             calls: Arc::default(),
             span: Span::none(),
         }
@@ -91,8 +92,8 @@ impl Mcp {
 
     /// How long to wait for a person whom a client asks; the default is five minutes.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_answer_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Logs errors in this span.
@@ -103,7 +104,7 @@ impl Mcp {
 
     /// Answers a tool call. A caller's mistake is returned as a result too.
     pub async fn answer(&self, name: &str, arguments: Map<String, Value>) -> CallToolResult {
-        match self.respond(name, arguments, Reach::Nobody).await {
+        match self.respond(name, arguments, AskChannel::Unsupported).await {
             CallToolResponse::Complete(result) => result,
             // Without a peer there is no user to ask.
             _ => refused(&call::panicked(Tool::ContinueWorkflow)),
@@ -111,17 +112,22 @@ impl Mcp {
     }
 
     /// Answers a tool call, or returns what the user of the client must be asked first.
-    async fn respond(&self, name: &str, arguments: Map<String, Value>, reach: Reach) -> CallToolResponse {
-        let result = match self.outcome(name, arguments, reach).await {
-            Ok(Reached::Asks(asks)) => return asks.into(),
-            Ok(Reached::Outcome(outcome)) => {
+    async fn respond(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        channel: AskChannel,
+    ) -> CallToolResponse {
+        let result = match self.outcome(name, arguments, channel).await {
+            Ok(ToolResponse::InputRequired(asks)) => return asks.into(),
+            Ok(ToolResponse::Outcome(outcome)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(prose::of(&outcome))]);
                 result.structured_content = Some(outcome.facts());
                 result
             }
             Err(envelope) => {
                 if is_failure(&envelope) {
-                    let cause = host::causes(&*envelope);
+                    let cause = system::causes(&*envelope);
                     self.span.in_scope(|| {
                         tracing::error!(tool = name, error.code = envelope.code(), cause, "a tool failed");
                     });
@@ -136,49 +142,51 @@ impl Mcp {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        reach: Reach,
-    ) -> Result<Reached, Box<Envelope>> {
+        channel: AskChannel,
+    ) -> Result<ToolResponse, Box<Envelope>> {
         let tool = Tool::parse(name).ok_or_else(|| Box::new(call::unknown_tool(name)))?;
         let service = Arc::clone(&self.service);
         let workspace = self.workspace.get();
-        let can_ask = !reach.is_nobody();
-        let begun = self.apart(tool, async move {
+        let can_ask = !channel.is_unsupported();
+        let begun = self.in_task(tool, async move {
             service.admit(tool)?;
-            match Call::read(tool, arguments)?.or_in(workspace) {
-                Call::Continue(request) if can_ask => match service.questions(&request).await {
-                    Ok(Some(questions)) => Ok(Begun::Asks(Box::new((request, questions)))),
+            match ToolCall::read(tool, arguments)?.or_in(workspace) {
+                ToolCall::Continue(request) if can_ask => match service.questions(&request).await {
+                    Ok(Some(questions)) => Ok(FirstAttempt::InputRequired(Box::new((request, questions)))),
                     // If the call is invalid, making it returns the error.
-                    Ok(None) | Err(_) => {
-                        Call::Continue(request).answer(&*service).await.map(Box::new).map(Begun::Done)
-                    }
+                    Ok(None) | Err(_) => ToolCall::Continue(request)
+                        .answer(&*service)
+                        .await
+                        .map(Box::new)
+                        .map(FirstAttempt::Done),
                 },
-                call => call.answer(&*service).await.map(Box::new).map(Begun::Done),
+                call => call.answer(&*service).await.map(Box::new).map(FirstAttempt::Done),
             }
         });
         let mut outcome = match begun.await? {
-            Begun::Done(outcome) => outcome,
-            Begun::Asks(asks) => {
+            FirstAttempt::Done(outcome) => outcome,
+            FirstAttempt::InputRequired(asks) => {
                 let (request, questions) = *asks;
-                match people::ask(reach, &request, &questions, self.patience).await {
-                    Heard::Asks(asks) => return Ok(Reached::Asks(asks)),
-                    Heard::Made(people) => {
+                match people::ask(channel, &request, &questions, self.timeout).await {
+                    AskResult::InputRequired(asks) => return Ok(ToolResponse::InputRequired(asks)),
+                    AskResult::Answered(people) => {
                         let service = Arc::clone(&self.service);
                         let made = async move {
                             let reply = service.proceed_with(request, people).await?;
                             Ok(Box::new(Outcome::Continued(reply)))
                         };
-                        self.apart(tool, made).await?
+                        self.in_task(tool, made).await?
                     }
                 }
             }
         };
         self.remember(&mut outcome);
-        Ok(Reached::Outcome(outcome))
+        Ok(ToolResponse::Outcome(outcome))
     }
 
     /// Answers in a task of its own: a call that has begun is completed even if its client disconnects, and a panic fails only
     /// this call.
-    async fn apart<T: Send + 'static>(
+    async fn in_task<T: Send + 'static>(
         &self,
         tool: Tool,
         answer: impl Future<Output = Result<T, Box<Envelope>>> + Send + 'static,
@@ -190,7 +198,7 @@ impl Mcp {
             answered
         });
         answering.await.unwrap_or_else(|error| {
-            let cause = host::causes(&error);
+            let cause = system::causes(&error);
             self.span.in_scope(|| tracing::error!(tool = tool.name(), cause, "a tool panicked"));
             Err(Box::new(call::panicked(tool)))
         })
@@ -215,15 +223,15 @@ impl Mcp {
 }
 
 /// A call that was made, or that needs an answer of a person first.
-enum Begun {
+enum FirstAttempt {
     Done(Box<Outcome>),
     /// A person must be asked before the call is made.
-    Asks(Box<(ContinueRequest, Questions)>),
+    InputRequired(Box<(ContinueRequest, Questions)>),
 }
 
-enum Reached {
+enum ToolResponse {
     Outcome(Box<Outcome>),
-    Asks(InputRequiredResult),
+    InputRequired(InputRequiredResult),
 }
 
 /// The result of a failed call: the same body as text and as data.
@@ -244,14 +252,14 @@ pub enum ServeError {
         cause: std::io::Error,
     },
     /// The handshake failed.
-    #[error("the client and the server could not agree on a session")]
+    #[error("the MCP handshake with the client failed")]
     Handshake {
         /// The error of the protocol library.
         #[source]
         cause: Box<ServerInitializeError>,
     },
     /// The request loop failed.
-    #[error("the loop that answers requests broke down")]
+    #[error("the MCP connection failed")]
     Loop {
         #[source]
         cause: tokio::task::JoinError,
@@ -275,7 +283,7 @@ pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeErro
     };
     let ended = running.waiting().await;
     // What the client sent before it left is completed, within reason.
-    let _ = tokio::time::timeout(PATIENCE, calls.write()).await;
+    let _ = tokio::time::timeout(ANSWER_TIMEOUT, calls.write()).await;
     match ended {
         Ok(rmcp::service::QuitReason::JoinError(cause)) | Err(cause) => Err(ServeError::Loop { cause }),
         Ok(_) => Ok(()),
@@ -284,7 +292,7 @@ pub async fn serve_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeErro
 
 /// How long to wait at the end of a connection for a call in progress, and for standard input, which cannot
 /// be interrupted.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// [`serve_stdio`] for a program without a runtime: one thread for the protocol, others only while files are read or written.
 ///
@@ -296,6 +304,6 @@ pub fn run_stdio(service: Arc<dyn GuideService>) -> Result<(), ServeError> {
         .build()
         .map_err(|cause| ServeError::Runtime { cause })?;
     let served = runtime.block_on(serve_stdio(service));
-    runtime.shutdown_timeout(PATIENCE);
+    runtime.shutdown_timeout(ANSWER_TIMEOUT);
     served
 }

@@ -34,26 +34,27 @@ use std::time::Duration;
 use ai::node::sampling::Sampling;
 use flow::definition::exposed::address;
 use flow::definition::exposed::form::Form;
-use host::runs::exposed::{Exposed, Exposure};
-use host::runs::{Caller, NewRun, Refusal, Runs, Scope};
+use runs::exposed::{Exposed, Exposure};
+use runs::{Caller, NewRun, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
-use self::elicitation::{Asking, Means};
-pub(crate) use self::message::{Message, Read, RpcError};
-pub(crate) use self::pending::Pending;
+use self::elicitation::{ClientChannel, ClientRequests};
+pub(crate) use self::message::{Message, ParsedMessage, RpcError};
+pub(crate) use self::pending::PendingCalls;
 use self::pending_requests::Client;
 use self::progress::Progress;
-use self::run::{End, Started, Watch};
-use self::surface::Places;
+use self::run::{CallResult, End, WatchOptions};
+use self::surface::AnswerUrls;
 
 /// The protocol editions that start with `initialize`, newest first. For the methods used here, their
 /// messages are the same.
 pub(crate) const EDITIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// The server instructions that a client receives.
 pub(crate) const INSTRUCTIONS: &str = "\
-Each tool, resource and prompt is a workflow: using one starts a run and waits for its end. A run that needs to know something \
-asks you, if you can ask your user; otherwise, and where it needs an approval, it names where a person answers.";
+Each tool, resource and prompt is a workflow: using one starts a run and waits for its end. A run that \
+needs an answer asks you if you support elicitation. Otherwise, and for approvals, the reply has the URL \
+where a person answers.";
 /// The methods whose runs may ask the client: the client started them for itself.
 pub(crate) const ASKING: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
 /// The log levels of MCP.
@@ -64,27 +65,27 @@ pub(crate) struct Mount<'m> {
     pub(crate) runs: &'m Runs,
     pub(crate) caller: &'m Caller,
     /// How long a call waits for its run.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Whether the host is shutting down.
     pub(crate) stopping: watch::Receiver<bool>,
     /// The waiting calls, and the client of this one.
-    pub(crate) pending: &'m Pending,
+    pub(crate) pending: &'m PendingCalls,
     pub(crate) client: Arc<Client>,
     /// Where people answer.
-    pub(crate) places: Places,
+    pub(crate) urls: AnswerUrls,
     /// The progress token and channel, if the client requested progress, and the interval of reports.
     pub(crate) progress: Option<(Value, mpsc::Sender<Value>)>,
-    pub(crate) beat: Duration,
+    pub(crate) progress_interval: Duration,
     /// How to ask the client, if it supports elicitation.
-    pub(crate) means: Option<Means>,
+    pub(crate) client_channel: Option<ClientChannel>,
 }
 
 /// The answer to a request: a result, a protocol error, or an error of the host.
-pub(crate) type Answer = Result<Result<Value, RpcError>, Refusal>;
+pub(crate) type MountReply = Result<Result<Value, RpcError>, Refusal>;
 
 impl Mount<'_> {
     /// Answers a request.
-    pub(crate) async fn answer(&self, message: &Message) -> Answer {
+    pub(crate) async fn answer(&self, message: &Message) -> MountReply {
         let params = &message.params;
         match message.method.as_str() {
             "initialize" => Ok(Ok(initialized(params))),
@@ -113,11 +114,16 @@ impl Mount<'_> {
     }
 
     /// A page of a list. A key without permission to read workflows gets an empty list.
-    async fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> Answer {
+    async fn list(&self, params: &Map<String, Value>, of: fn(&Exposed, Option<&str>) -> Value) -> MountReply {
         let cursor = match params.get("cursor") {
             None | Some(Value::Null) => None,
             Some(Value::String(cursor)) => Some(cursor.as_str()),
-            Some(_) => return Ok(Err(RpcError::invalid("`cursor` is the `nextCursor` of the page before"))),
+            Some(_) => {
+                return Ok(Err(RpcError::invalid(
+                    "`cursor` must be the `nextCursor` of the previous \
+                                                        page",
+                )));
+            }
         };
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(Ok(of(&Exposed::default(), None)));
@@ -128,14 +134,14 @@ impl Mount<'_> {
 
     /// Completes an argument. A key without permission to read workflows sees no prompts and gets no
     /// completions.
-    async fn complete(&self, params: &Map<String, Value>) -> Answer {
+    async fn complete(&self, params: &Map<String, Value>) -> MountReply {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(completion::complete(&Exposed::default(), params));
         }
         Ok(completion::complete(&*self.runs.exposed(&self.caller.tenant).await?, params))
     }
 
-    async fn call_tool(&self, message: &Message) -> Answer {
+    async fn call_tool(&self, message: &Message) -> MountReply {
         let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let tool = message.text("name").and_then(|name| exposed.tools.get_key_value(name));
         let Some((name, tool)) = tool else { return Ok(Err(RpcError::no_tool())) };
@@ -145,7 +151,7 @@ impl Mount<'_> {
         };
         let violations = match &arguments {
             Value::Object(_) => tool.violations(&arguments),
-            _ => vec![json!({"path": "", "message": "the arguments have to be an object"})],
+            _ => vec![json!({"path": "", "message": "the arguments must be an object"})],
         };
         if !violations.is_empty() {
             return Ok(Err(RpcError::violations(&violations)));
@@ -154,12 +160,12 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(results::of_tool(&self.places, tool, end)))
+        Ok(Ok(results::of_tool(&self.urls, tool, end)))
     }
 
-    async fn read_resource(&self, message: &Message) -> Answer {
+    async fn read_resource(&self, message: &Message) -> MountReply {
         let Some(uri) = message.text("uri") else {
-            return Ok(Err(RpcError::invalid("`uri`, a text, is required")));
+            return Ok(Err(RpcError::invalid("`uri` is required and must be a string")));
         };
         if let Err(wrong) = address::check(uri) {
             return Ok(Err(RpcError::invalid(wrong)));
@@ -180,17 +186,22 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(results::of_resource(&self.places, uri, resource.text("mimeType"), end))
+        Ok(results::of_resource(&self.urls, uri, resource.text("mimeType"), end))
     }
 
-    async fn get_prompt(&self, message: &Message) -> Answer {
+    async fn get_prompt(&self, message: &Message) -> MountReply {
         let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let prompt = message.text("name").and_then(|name| exposed.prompts.get_key_value(name));
         let Some((name, prompt)) = prompt else { return Ok(Err(RpcError::no_prompt())) };
         let given = match message.params.get("arguments") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(given)) if given.values().all(Value::is_string) => given.clone(),
-            Some(_) => return Ok(Err(RpcError::invalid("the arguments of a prompt are an object of texts"))),
+            Some(_) => {
+                return Ok(Err(RpcError::invalid(
+                    "the arguments of a prompt must be an object of \
+                                                        strings",
+                )));
+            }
         };
         let declared = prompt.config.get("arguments").and_then(Value::as_array).into_iter().flatten();
         let required = declared.filter(|argument| argument["required"] == true);
@@ -209,11 +220,11 @@ impl Mount<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let template = results::filled(prompt, &given);
-        Ok(results::of_prompt(&self.places, &prompt.workflow.name, &template, end))
+        Ok(results::of_prompt(&self.urls, &prompt.workflow.name, &template, end))
     }
 
     /// Handles a client's elicitation: a workflow asks a person on this host.
-    async fn elicit(&self, message: &Message) -> Answer {
+    async fn elicit(&self, message: &Message) -> MountReply {
         let exposed = self.runs.exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.elicitation else { return Ok(Err(RpcError::no_method())) };
         let request = Value::Object(message.params.clone());
@@ -229,7 +240,7 @@ impl Mount<'_> {
 
     /// Handles a client's sampling request: a workflow calls a model that its author chose, at the host's
     /// expense.
-    async fn sample(&self, message: &Message) -> Answer {
+    async fn sample(&self, message: &Message) -> MountReply {
         if !self.runs.capabilities().mcp_sampling {
             return Ok(Err(RpcError::no_method()));
         }
@@ -244,7 +255,7 @@ impl Mount<'_> {
             Ok(end) => end,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(results::of_sampling(&self.places, end))
+        Ok(results::of_sampling(&self.urls, end))
     }
 
     /// Runs the exposed workflow, and waits for its end.
@@ -256,7 +267,7 @@ impl Mount<'_> {
         inputs: Value,
     ) -> Result<Result<End, RpcError>, Refusal> {
         let Value::Object(inputs) = inputs else {
-            return Ok(Err(RpcError::invalid("the arguments have to be an object")));
+            return Ok(Err(RpcError::invalid("the arguments must be an object")));
         };
         let waits = self.pending.enter(&self.client, &message.id.to_string());
         let named: String = name.chars().take(256).collect();
@@ -267,13 +278,17 @@ impl Mount<'_> {
         let new = NewRun { inputs, metadata, ..NewRun::of(exposure.workflow.id.clone()) };
         let progress = self.progress.clone();
         let progress = progress.map(|(token, to)| Progress::new(token, to, exposure.workflow.nodes.len()));
-        let means = self.means.clone().filter(|_| ASKING.contains(&message.method.as_str()));
-        let asking = means.map(|means| Asking::new(means, self.runs, self.caller, self.places.clone()));
-        let (patience, beat, stopping) = (self.patience, self.beat, self.stopping.clone());
-        let watch = Watch { patience, beat, stopping, waits, progress, asking };
+        let client_channel =
+            self.client_channel.clone().filter(|_| ASKING.contains(&message.method.as_str()));
+        let client_requests = client_channel.map(|client_channel| {
+            ClientRequests::new(client_channel, self.runs, self.caller, self.urls.clone())
+        });
+        let (timeout, progress_interval, stopping) =
+            (self.timeout, self.progress_interval, self.stopping.clone());
+        let watch = WatchOptions { timeout, progress_interval, stopping, waits, progress, client_requests };
         match run::run(self.runs, self.caller, new, watch).await {
-            Ok(Started::Ended(end)) => Ok(Ok(end)),
-            Ok(Started::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
+            Ok(CallResult::Ended(end)) => Ok(Ok(end)),
+            Ok(CallResult::Refused(violations)) => Ok(Err(RpcError::violations(&violations))),
             Err(refusal) => RpcError::of(refusal).map(Err),
         }
     }
@@ -302,7 +317,7 @@ fn set_level(params: &Map<String, Value>) -> Result<Value, RpcError> {
     match params.get("level").and_then(Value::as_str) {
         Some(level) if LEVELS.contains(&level) => Ok(json!({})),
         _ => Err(RpcError::invalid(
-            "`level` is one of debug, info, notice, warning, error, critical, alert, emergency",
+            "`level` must be one of debug, info, notice, warning, error, critical, alert, emergency",
         )),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use host::guided::api::{Reply, RunWords};
+use guided::api::{Reply, RunWords};
 
 /// How many runs are remembered. An agent with more of them needs another kind of help.
 const REMEMBERED: usize = 16;
@@ -30,7 +30,7 @@ impl OpenRuns {
         self.0.push_back(reply.run.clone());
     }
 
-    /// What to say about the other runs to somebody who has just begun `started`.
+    /// The warning about other open runs for a caller that has just started `started`.
     pub(crate) fn warning(&self, started: &RunWords) -> Option<String> {
         let others: Vec<&RunWords> = self.0.iter().rev().filter(|run| run.run_id != started.run_id).collect();
         if others.is_empty() {
@@ -43,8 +43,8 @@ impl OpenRuns {
         };
         let (subject, verb) = if others.len() == 1 { ("Another run", "is") } else { ("Other runs", "are") };
         Some(format!(
-            "{subject} {verb} open in this connection: {}{more}. Each reply names its run in its first line: send a \
-             token only back to the run of the reply that you took it from.",
+            "{subject} {verb} open in this connection: {}{more}. Each reply names its run in its first \
+             line: use a token only for the run of the reply that you took it from.",
             named.join("; ")
         ))
     }

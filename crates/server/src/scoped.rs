@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::{Envelope, Retry};
+use catalogue::{Found, Listing};
 use flow::id::Tenant;
-use guide::engine::FromPeople;
+use guide::engine::PeopleAnswers;
 use guide::record::{SessionId, WorkflowHash};
-use host::catalogue::{Found, Listing};
-use host::guided::api::{
+use guided::api::{
     CheckpointReply, ContinueRequest, Intent, Reply, ResumeReply, ResumeRequest, StartRequest,
 };
-use host::guided::{Guided, Questions, Refusal, Tenants, WorkspaceRoots};
-use host::runs::Scope;
+use guided::{Guided, Questions, Refusal, Tenants, WorkspaceRoots};
 use ports::{PortFuture, blocking};
+use runs::Scope;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::call::SurfaceErrorCode;
-use crate::service::{Answer, GuideService, Pending};
+use crate::service::{GuideService, ServiceFuture, ServiceResult};
 use crate::tool::Tool;
 
 /// What a caller may do.
@@ -65,18 +65,18 @@ impl Authority {
     ///
     /// # Errors
     /// `FORBIDDEN`, with the scope that is missing.
-    pub fn check(&self, tool: Tool) -> Answer<()> {
+    pub fn check(&self, tool: Tool) -> ServiceResult<()> {
         match self {
             Self::Scopes(_) => self.need(tool, scopes_of(tool)),
             Self::Session(_) if is_for_one_session(tool) => Ok(()),
             Self::Session(session) => Err(forbidden(
-                format!("This key opens session {session} and nothing else, so {} is refused.", tool.name()),
-                "Go on with the session: continue_workflow with the token that you were given, or resume_session to get one.",
+                format!("This key is for session {session} only, so {} is not allowed.", tool.name()),
+                "Continue the session: call continue_workflow with your token, or resume_session to get one.",
             )),
         }
     }
 
-    fn need(&self, tool: Tool, scopes: &'static [Scope]) -> Answer<()> {
+    fn need(&self, tool: Tool, scopes: &'static [Scope]) -> ServiceResult<()> {
         let Self::Scopes(owned) = self else { return Ok(()) };
         if scopes.iter().any(|scope| owned.contains(scope)) {
             return Ok(());
@@ -84,8 +84,8 @@ impl Authority {
         // The last is the one for agents.
         let needed = scopes.last().map_or("", |scope| scope.as_str());
         let mut envelope = *forbidden(
-            format!("This key lacks the scope {needed}, which {} needs.", tool.name()),
-            "Ask the user for a key that has it; `interlock key new-api-key` makes one.",
+            format!("This key lacks the scope {needed}, which {} requires.", tool.name()),
+            "Ask the user for a key that has it; `interlock key new-api-key` creates one.",
         );
         envelope = envelope.detail("scopeRequired", needed);
         Err(Box::new(envelope))
@@ -119,12 +119,12 @@ impl Scoped {
         Self { tenants, tenant, authority, roots, _place: place }
     }
 
-    async fn guided(&self) -> Answer<Arc<Guided>> {
+    async fn guided(&self) -> ServiceResult<Arc<Guided>> {
         self.tenants.guided(self.tenant.as_str()).await.map_err(Refusal::into_envelope)
     }
 
     /// The sessions, for a call that may continue the one that it names.
-    async fn continuing(&self, request: &ContinueRequest) -> Answer<Arc<Guided>> {
+    async fn continuing(&self, request: &ContinueRequest) -> ServiceResult<Arc<Guided>> {
         self.authority.check(Tool::ContinueWorkflow)?;
         if request.intent == Intent::Advance {
             self.authority.need(Tool::ContinueWorkflow, &[Scope::SessionsDrive])?;
@@ -137,11 +137,11 @@ impl Scoped {
     }
 
     /// Refuses calls about another session than that of the key.
-    fn own(&self, sessions: &[SessionId]) -> Answer<()> {
+    fn own(&self, sessions: &[SessionId]) -> ServiceResult<()> {
         match &self.authority {
             Authority::Session(own) if sessions.iter().any(|session| session != own) => Err(forbidden(
-                format!("This key opens session {own}, and the call is about another one."),
-                "Send the tokens of your own session; resume_session gives you a fresh one.",
+                format!("This key is for session {own} only, and the call is about another one."),
+                "Send the tokens of your own session; resume_session returns a new one.",
             )),
             Authority::Session(_) | Authority::Scopes(_) => Ok(()),
         }
@@ -156,15 +156,16 @@ impl Scoped {
             None => (
                 None,
                 Some(
-                    "workspacePath is taken as a label only: it does not lie below a folder that this server opens \
-                     (`guide.workspace_roots`), so no project workflows and no git facts were read from it."
+                    "workspacePath is used only as a label. It is not inside a folder of \
+                     `guide.workspace_roots`, so the server read no project workflows and no git state \
+                     from it."
                         .to_owned(),
                 ),
             ),
         }
     }
 
-    async fn start_here(&self, mut request: StartRequest) -> Answer<Reply> {
+    async fn start_here(&self, mut request: StartRequest) -> ServiceResult<Reply> {
         self.authority.check(Tool::StartWorkflow)?;
         let (workspace, label) = self.workspace(request.workspace).await;
         request.workspace = workspace;
@@ -173,7 +174,11 @@ impl Scoped {
         Ok(reply)
     }
 
-    async fn checkpoint_here(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
+    async fn checkpoint_here(
+        &self,
+        checkpoint_token: &str,
+        notes: Option<&str>,
+    ) -> ServiceResult<CheckpointReply> {
         self.authority.check(Tool::CheckpointWorkflow)?;
         let guided = self.guided().await?;
         if matches!(self.authority, Authority::Session(_)) {
@@ -183,7 +188,7 @@ impl Scoped {
         guided.checkpoint(checkpoint_token, notes).await.map_err(Refusal::into_envelope)
     }
 
-    async fn resume_here(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
+    async fn resume_here(&self, request: &ResumeRequest) -> ServiceResult<ResumeReply> {
         self.authority.check(Tool::ResumeSession)?;
         let guided = self.guided().await?;
         let (workspace, label) = self.workspace(request.workspace.clone()).await;
@@ -220,7 +225,7 @@ impl Scoped {
         listing
     }
 
-    async fn find_here(&self, workspace: Option<PathBuf>, workflow_id: String) -> Answer<Arc<Found>> {
+    async fn find_here(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceResult<Arc<Found>> {
         self.authority.check(Tool::InspectWorkflow)?;
         let (workspace, label) = self.workspace(workspace).await;
         let found = self.guided().await?.find_workflow(workspace, workflow_id).await;
@@ -233,25 +238,25 @@ impl Scoped {
 }
 
 impl GuideService for Scoped {
-    fn admit(&self, tool: Tool) -> Answer<()> {
+    fn admit(&self, tool: Tool) -> ServiceResult<()> {
         self.authority.check(tool)
     }
 
-    fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
+    fn start(&self, request: StartRequest) -> ServiceFuture<'_, Reply> {
         PortFuture::boxed(self.start_here(request))
     }
 
-    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
-        self.proceed_with(request, FromPeople::default())
+    fn proceed(&self, request: ContinueRequest) -> ServiceFuture<'_, Reply> {
+        self.proceed_with(request, PeopleAnswers::default())
     }
 
-    fn questions<'a>(&'a self, request: &'a ContinueRequest) -> Pending<'a, Option<Questions>> {
+    fn questions<'a>(&'a self, request: &'a ContinueRequest) -> ServiceFuture<'a, Option<Questions>> {
         PortFuture::boxed(async move {
             self.continuing(request).await?.questions(request).await.map_err(Refusal::into_envelope)
         })
     }
 
-    fn proceed_with(&self, request: ContinueRequest, people: FromPeople) -> Pending<'_, Reply> {
+    fn proceed_with(&self, request: ContinueRequest, people: PeopleAnswers) -> ServiceFuture<'_, Reply> {
         PortFuture::boxed(async move {
             let guided = self.continuing(&request).await?;
             guided.proceed_with(request, people).await.map_err(Refusal::into_envelope)
@@ -262,11 +267,11 @@ impl GuideService for Scoped {
         &'a self,
         checkpoint_token: &'a str,
         notes: Option<&'a str>,
-    ) -> Pending<'a, CheckpointReply> {
+    ) -> ServiceFuture<'a, CheckpointReply> {
         PortFuture::boxed(self.checkpoint_here(checkpoint_token, notes))
     }
 
-    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply> {
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> ServiceFuture<'a, ResumeReply> {
         PortFuture::boxed(self.resume_here(request))
     }
 
@@ -278,18 +283,18 @@ impl GuideService for Scoped {
         self.tenants.catalogue().bundled_hash(workflow_id)
     }
 
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>> {
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>> {
         PortFuture::boxed(self.find_here(workspace, workflow_id))
     }
 
-    fn attach(&self, path: String) -> Pending<'_, String> {
+    fn attach(&self, path: String) -> ServiceFuture<'_, String> {
         PortFuture::boxed(async move {
             self.authority.check(Tool::ManageWorkflowSource)?;
             GuideService::attach(&*self.guided().await?, path).await
         })
     }
 
-    fn detach(&self, path: String) -> Pending<'_, String> {
+    fn detach(&self, path: String) -> ServiceFuture<'_, String> {
         PortFuture::boxed(async move {
             self.authority.check(Tool::ManageWorkflowSource)?;
             GuideService::detach(&*self.guided().await?, path).await

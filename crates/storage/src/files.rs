@@ -27,7 +27,6 @@ mod keep;
 mod keyring;
 pub(crate) mod layout;
 mod log;
-mod manifest;
 mod objects;
 mod port;
 mod salvaged;
@@ -44,8 +43,7 @@ use guide::plan::AppendPlan;
 use guide::record::{EventIndex, ExecutionSnapshot, SessionId, SnapshotRef, WorkflowHash};
 use guide::token::Key;
 
-pub use chain::chain_within;
-pub use log::{Cursor, Loaded, MANIFEST_BYTES};
+pub use log::{Cursor, Loaded};
 pub use objects::{NewObject, WORKFLOW_BYTES};
 pub use port::{FileSessions, FileTenants};
 pub use ports::sessions::{
@@ -53,8 +51,12 @@ pub use ports::sessions::{
     Verification,
 };
 use ports::sessions::{ObjectKind, StoreError};
-pub use snapshots::{CHAIN, NewSnapshot, SNAPSHOT_BYTES};
+pub use sessionlog::chain::chain_within;
+pub use sessionlog::manifest::MANIFEST_BYTES;
+pub use sessionlog::snapshots::{CHAIN, NewSnapshot, SNAPSHOT_BYTES};
 pub use writer::{Appended, Attachments, Writer};
+
+use sessionlog::snapshots::Snapshots;
 
 use crate::disk::Disk;
 
@@ -67,7 +69,7 @@ pub struct SessionFiles(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     disk: Arc<dyn Disk>,
-    snapshots: snapshots::Snapshots,
+    snapshots: Snapshots,
     objects: objects::Objects,
     /// The sessions that this process is writing.
     writing: Mutex<HashSet<SessionId>>,
@@ -96,7 +98,7 @@ impl SessionFiles {
         format::check(&*disk)?;
         Ok(Self(Arc::new(Shared {
             disk,
-            snapshots: snapshots::Snapshots::default(),
+            snapshots: Snapshots::default(),
             objects: objects::Objects::default(),
             writing: Mutex::default(),
             integrity: Mutex::default(),
@@ -265,7 +267,7 @@ impl SessionFiles {
     /// # Errors
     /// [`StoreError::ObjectMissing`], [`StoreError::ObjectDamaged`], and disk errors.
     pub fn snapshot(&self, reference: SnapshotRef) -> Result<Arc<ExecutionSnapshot>, StoreError> {
-        self.0.snapshots.get(self.disk().as_ref(), reference)
+        self.0.snapshots.get(&snapshots::Files(self.disk().as_ref()), reference)
     }
 
     /// A cached snapshot. Reads nothing from disk.

@@ -80,7 +80,7 @@ impl From<sqlite::OpenError> for OpenError {
 }
 
 impl OpenError {
-    /// Whether the file exists but is damaged, so that it has to be restored from a backup.
+    /// Whether the file exists but is damaged, so that it must be restored from a backup.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Sqlite(error) if is_damage(error))
     }

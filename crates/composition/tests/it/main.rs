@@ -11,5 +11,5 @@ mod named_sources;
 mod properties;
 mod scale;
 mod site;
-mod source_words;
 mod wire;
+mod words;

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::documentation::{pages, repository};
-use crate::source_words::sources;
 
 /// The names of tests have at least this many words. Shorter names are often fields or codes.
 const MIN_WORDS: usize = 5;
@@ -29,7 +28,7 @@ fn is_test_name(span: &str) -> bool {
 /// All identifiers of the Rust sources.
 fn identifiers() -> HashSet<String> {
     let mut files: Vec<PathBuf> = Vec::new();
-    sources(&repository().join("crates"), &mut files);
+    crate::words::files(&repository().join("crates"), &["rs"], &mut files);
     let mut all = HashSet::new();
     for path in files {
         let text = std::fs::read_to_string(&path).unwrap();

@@ -75,7 +75,7 @@ fn a_chain_of_moves_reverses_the_sidebar() {
     let input = input(shapes::reversed_chain(SIZE));
     let outcome = compose(&input);
     assert_eq!(outcome.policy_effects.len(), SIZE);
-    let composition = outcome.composition.expect("a chain is no cycle");
+    let composition = outcome.composition.expect("a chain is not a cycle");
     let shown: Vec<&str> = composition.sidebar_items.iter().map(|item| item.entry.key.local_id()).collect();
     let expected: Vec<String> = (0..=SIZE).rev().map(shapes::item).collect();
     assert_eq!(shown, expected);

@@ -127,38 +127,3 @@ fn the_navigation_lists_every_page_once() {
         "list each page of docs/ once in docs/SUMMARY.md, or run with UPDATE_DOCS=1"
     );
 }
-
-/// Phrases that hide who does what, or that no reader would search for. What a page quotes from the program is not checked here.
-const UNCLEAR: [&str; 11] = [
-    "as it has to be",
-    "has to be there",
-    "is mended",
-    "mend it",
-    "mend the",
-    "slip of the pen",
-    "somebody",
-    "take back",
-    "taken back",
-    "took back",
-    "whoever",
-];
-
-#[test]
-fn pages_are_written_in_plain_english() {
-    let mut found = Vec::new();
-    for (path, text) in pages() {
-        // Made from the texts of the program, and the history.
-        let is_quoted = ["CHANGELOG.md", "tools.md", "transcripts"]
-            .iter()
-            .any(|name| path.iter().any(|part| part == *name));
-        if is_quoted {
-            continue;
-        }
-        for line in prose(&text) {
-            let words = line.split('`').step_by(2).collect::<String>().to_lowercase();
-            let phrases = UNCLEAR.iter().filter(|phrase| words.contains(**phrase));
-            found.extend(phrases.map(|phrase| format!("{}: {phrase:?} in {line:?}", path.display())));
-        }
-    }
-    assert!(found.is_empty(), "say who does what, in words that readers search for:\n{}", found.join("\n"));
-}

@@ -4,9 +4,8 @@
 use super::{Finding, Shell};
 use crate::provider;
 
-/// Paths that the host serves before the console.
-const RESERVED: &[&str] =
-    &["v1", "mcp", ".well-known", "healthz", "readyz", "metrics", "sign-in", "sign-out", "assets"];
+/// Paths within the console that are served before its routes.
+const RESERVED: &[&str] = &["sign-in", "sign-out", "assets"];
 
 pub(super) fn shell(shell: &Shell) -> Vec<Finding> {
     let mut findings = Vec::new();

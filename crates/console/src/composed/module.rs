@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use composition::RuntimeStatus;
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::{Map, Value, json};
 
 use super::files::ModuleFile;

@@ -1,8 +1,8 @@
 //! Plugin packs as modules: the kernel decides where they are shown and which fallback replaces
 //! them.
 
-use host::plugins::{Plugin, PluginPack, Plugins};
 use packs::manifest::PluginSurface;
+use plugins::{Plugin, PluginPack, Plugins};
 use serde_json::{Value, json};
 
 use super::files::ModuleFile;
@@ -23,7 +23,7 @@ pub(super) fn modules(plugins: &Plugins, packs: &[PluginPack]) -> Vec<ModuleFile
 fn module(plugins: &Plugins, pack: &PluginPack) -> Value {
     let reads = pack.plugins.iter().any(|plugin| plugin.reads);
     let writes = pack.plugins.iter().any(|plugin| plugin.writes);
-    let names = |needed: bool, scopes: &[host::runs::Scope]| -> Vec<&str> {
+    let names = |needed: bool, scopes: &[runs::Scope]| -> Vec<&str> {
         scopes.iter().filter(|_| needed).map(|scope| scope.as_str()).collect()
     };
     let mut module = json!({
@@ -32,8 +32,8 @@ fn module(plugins: &Plugins, pack: &PluginPack) -> Value {
         "packageVersion": pack.version,
         "moduleApiVersion": composition::VERSION,
         "requires": {
-            "scopes": names(reads, host::runs::artifacts::READING),
-            "writeScopes": names(writes, host::runs::artifacts::CHANGING),
+            "scopes": names(reads, runs::artifacts::READING),
+            "writeScopes": names(writes, runs::artifacts::CHANGING),
             "settings": ["plugins.listen"],
         },
         "settings": {"plugins.listen": plugins.origin()},

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use composition::{Composition, Effect, RenderHandle};
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::Value;
 
 use super::Finding;

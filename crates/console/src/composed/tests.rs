@@ -57,10 +57,10 @@ fn literal_path_segments_win_over_parameters() {
 }
 
 #[test]
-fn reserved_host_paths_are_reported() {
+fn reserved_paths_are_reported() {
     let module = json!({
         "instanceId": "lab", "packageId": "p", "moduleApiVersion": "0.1",
-        "contributions": {"routes": [{"id": "a", "path": "/v1/x", "renderHandle": {"renderHandleVersion": "0.1", "kind": "page", "id": "interlock.text"}}]},
+        "contributions": {"routes": [{"id": "a", "path": "/assets/x", "renderHandle": {"renderHandleVersion": "0.1", "kind": "page", "id": "interlock.text"}}]},
     });
     let shell = composed(&Sources::of(&[("lab", module)], None), &scopes());
     assert_eq!(shell.findings[0].code, "CONSOLE_PATH_RESERVED");

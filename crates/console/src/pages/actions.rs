@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use flow::engine::DrainPolicy;
 use flow::id::RunId;
-use host::runs::fork::{ForkWay, NewFork, Overlay};
-use host::runs::{ApiCode, Direct, Refusal};
+use runs::fork::{ForkWay, NewFork, Overlay};
+use runs::{ApiCode, Direct, Refusal};
 
 use super::run_list::RUN;
 use crate::call::PageRequest;
+use crate::mount::BASE;
 use crate::page::PageResponse;
 use crate::parts;
 
@@ -59,6 +60,6 @@ fn reason(call: &PageRequest) -> Result<Option<String>, Refusal> {
 
 /// Redirects to the run's page with a notice.
 pub(super) fn back(call: &PageRequest, run_id: &RunId, done: &str) -> Result<PageResponse, Refusal> {
-    let path = call.link(RUN, &[("runId", run_id.as_str())]).unwrap_or_else(|| "/".to_owned());
+    let path = call.link(RUN, &[("runId", run_id.as_str())]).unwrap_or_else(|| BASE.to_owned());
     Ok(PageResponse::See(format!("{path}{}", parts::query(&[("done", done)]))))
 }

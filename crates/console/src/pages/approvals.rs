@@ -7,9 +7,9 @@ use flow::id::{NodeId, RunId};
 use flow::interrupt::InterruptKind;
 use flow::snapshot::{InterruptView, RunView};
 use flow::state::Interrupt;
-use host::runs::{ApiCode, Direct, Refusal, Scope};
 use maud::{Markup, html};
 use ports::runs::RunFilter;
+use runs::{ApiCode, Direct, Refusal, Scope};
 use serde_json::{Map, Value, json};
 
 use super::run_list::{self, RUN};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use flow::id::ArtifactId;
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use serde_json::Value;
 
 use super::plugin;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use composition::Code;
-use host::runs::Refusal;
 use maud::{Markup, html};
+use runs::Refusal;
 use serde_json::Value;
 
 use crate::call::PageRequest;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flow::history::{ComparedEvent, Difference, EventDifference, StateDifference};
 use flow::id::{NodeId, RunId};
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
 use super::run_list::RUN;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flow::event::wire::RawEvent;
 use flow::id::NodeId;
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use serde_json::Value;
 
 use super::run_list::RUN;
@@ -26,7 +26,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         let missing = || Refusal::new(ApiCode::NotFound, "Event not found in this run.");
         let event = events.first().filter(|event| event.sequence == sequence).ok_or_else(missing)?;
         let page = Page::new(format!("Event {sequence}"), whole(&call, event));
-        return Ok(page.below(run_id.as_str(), run).below("Events", Some(call.path.clone())).into());
+        return Ok(page.below(run_id.as_str(), run).below("Events", Some(call.here())).into());
     }
     let from = call.query.number("from").unwrap_or(0).min(end);
     let limit = usize::try_from(PAGE).unwrap_or(usize::MAX);

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ::guided::{self, DEFAULT_TENANT, Guided, GuidedErrorCode};
 use guide::record::{NodeId, NodeKind, RunId, SessionId};
-use host::guided::{self, DEFAULT_TENANT, Guided, GuidedErrorCode};
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use ports::Cause;
+use runs::{ApiCode, Refusal};
 use serde::Serialize;
 use storage::StoreErrorCode;
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use canon::time::Timestamp;
-use host::runs::{ApiKey, Refusal};
 use maud::{Markup, html};
+use runs::{ApiKey, Refusal};
 
 use crate::call::PageRequest;
+use crate::mount::BASE;
 use crate::page::{Page, PageResponse};
 use crate::parts;
 
@@ -32,7 +33,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
 pub(crate) async fn revoke(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = call.param("keyId")?;
     call.runs().revoke_key(&call.caller, id).await?;
-    let list = call.link(LIST, &[]).unwrap_or_else(|| "/".to_owned());
+    let list = call.link(LIST, &[]).unwrap_or_else(|| BASE.to_owned());
     Ok(PageResponse::See(format!("{list}?done=revoked")))
 }
 

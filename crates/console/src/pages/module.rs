@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use flow::id::WorkflowId;
 use flow::run::RunStatus;
-use host::runs::Refusal;
 use maud::{Markup, html};
 use ports::runs::RunFilter;
+use runs::Refusal;
 use serde_json::Value;
 
 use super::run_list;

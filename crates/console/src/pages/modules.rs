@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use host::runs::Refusal;
 use maud::{Markup, html};
+use runs::Refusal;
 
 use crate::call::PageRequest;
 use crate::composed::Module;
@@ -66,7 +66,7 @@ fn one(call: &PageRequest, module: &Module) -> Markup {
             }
             @for (label, href) in &module.actions {
                 @match href.as_deref().filter(|href| href.starts_with('/') && !href.starts_with("//")) {
-                    Some(href) => { a.button href=(href) { (label) } " " },
+                    Some(href) => { a.button href=(call.address(href)) { (label) } " " },
                     None => { span.muted { (label) } " " },
                 }
             }

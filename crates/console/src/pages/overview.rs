@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use flow::run::RunStatus;
 use flow::snapshot::RunView;
-use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
 use ports::runs::RunFilter;
+use runs::{Refusal, Scope};
 
 use super::run_list::{self, RUN};
 use crate::call::PageRequest;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use canon::json::{Limits, read};
 use flow::id::{ArtifactId, RunId};
-use host::plugins::message::MAX_MESSAGE_BYTES;
-use host::plugins::{
+use maud::{Markup, html};
+use plugins::message::MAX_MESSAGE_BYTES;
+use plugins::{
     Answer as PluginAnswer, Effect, Plugin, PluginPack, Request, RunArtifacts, artifacts, dispatch,
 };
-use host::runs::{ApiCode, Refusal};
-use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
 use crate::call::PageRequest;
@@ -110,7 +110,7 @@ pub(crate) async fn rpc(call: Arc<PageRequest>) -> Result<PageResponse, Refusal>
     });
     let effect = answered.effect.map(|effect| match effect {
         Effect::Toast { message } => json!({"toast": message}),
-        Effect::Navigate { path } => json!({"navigate": path}),
+        Effect::Navigate { path } => json!({"navigate": call.address(&path)}),
     });
     Ok(PageResponse::Data(json!({"response": answered.response, "effect": effect})))
 }

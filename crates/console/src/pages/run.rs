@@ -8,8 +8,8 @@ use flow::id::{ArtifactId, RunId};
 use flow::run::{ForkMode, RunStatus};
 use flow::snapshot::{NodeView, RunView};
 use flow::state::NodeStatus;
-use host::runs::{Refusal, Scope};
 use maud::{Markup, html};
+use runs::{Refusal, Scope};
 use serde_json::{Map, Value};
 
 use super::run_list::{self, RUN};

@@ -2,9 +2,9 @@
 
 use canon::time::Timestamp;
 use flow::snapshot::{InterruptView, RunView};
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
 use ports::runs::{ListCursor, RunFilter};
+use runs::{ApiCode, Refusal};
 use serde_json::Value;
 
 use crate::call::PageRequest;

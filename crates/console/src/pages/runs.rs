@@ -5,9 +5,9 @@ use std::sync::Arc;
 use flow::id::WorkflowId;
 use flow::run::RunStatus;
 use flow::snapshot::RunView;
-use host::runs::Refusal;
 use maud::{Markup, html};
 use ports::runs::{ListCursor, RunFilter};
+use runs::Refusal;
 
 use super::run_list;
 use crate::call::PageRequest;
@@ -58,7 +58,7 @@ fn body(call: &PageRequest, filter: &RunFilter, runs: &[RunView], next: Option<&
                 input #tag name="tag" value=[filter.tag.as_deref()] spellcheck="false";
             }
             button type="submit" { "Filter" }
-            @if is_filtered { a href=(call.path) { "Clear" } }
+            @if is_filtered { a href=(call.here()) { "Clear" } }
         }
         @let list = if runs.is_empty() { nothing(is_filtered) } else { run_list::table(call, runs) };
         (call.live("runs", &list))

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use ::guided::view::{RunLook, SessionLook, TURNS, Turn};
 use canon::budget::truncate;
 use canon::time::Timestamp;
 use guide::project::summary::SessionSummary;
 use guide::record::{NodeId, NodeKind};
-use host::guided::view::{RunLook, SessionLook, TURNS, Turn};
-use host::runs::Refusal;
 use maud::{Markup, PreEscaped, html};
+use runs::Refusal;
 
 use super::guided::{self, NODE, PIN, SESSION, SESSIONS};
 use super::session_answer;
@@ -72,7 +72,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         .below("Sessions", call.link(SESSIONS, &[]))
         .awake(Wake::Often);
     Ok(match run {
-        Some(run) => page.beside(parts::status(run.status.as_str())).into(),
+        Some(run) => page.beside(call.live("session-status", &parts::status(run.status.as_str()))).into(),
         None => page.into(),
     })
 }

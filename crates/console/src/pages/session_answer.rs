@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use ::guided::WaitingRun;
 use guide::engine::{AnswerOutcome, MAX_ANSWER_BYTES, PersonAnswer, Question};
 use guide::record::NodeId;
-use host::guided::WaitingRun;
-use host::runs::{ApiCode, Refusal, Scope};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal, Scope};
 
 use super::guided::{self, ANSWER, SESSION};
 use crate::call::PageRequest;
+use crate::mount::BASE;
 use crate::page::PageResponse;
 use crate::parts;
 
@@ -94,6 +95,6 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
     };
     let sessions = guided::of(&call).await?;
     sessions.answer_in_console(&session_id, &node, &given).await.map_err(guided::refused)?;
-    let path = call.link(SESSION, &[("sessionId", session_id.as_str())]).unwrap_or_else(|| "/".to_owned());
+    let path = call.link(SESSION, &[("sessionId", session_id.as_str())]).unwrap_or_else(|| BASE.to_owned());
     Ok(PageResponse::See(format!("{path}{}", parts::query(&[("done", "answered")]))))
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ::guided::view::{Check, NodeLook, TURNS};
 use canon::budget::truncate;
 use canon::time::Timestamp;
 use guide::record::{NodeId, NodeKind, TraceEntry, TraceRef};
-use host::guided::view::{Check, NodeLook, TURNS};
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 
 use super::guided::{self, SESSION, SESSIONS};
 use crate::call::PageRequest;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use ::guided::view::{Pin, Sides, StepPair};
 use canon::budget::truncate;
 use guide::workflow::compiled::CompiledWorkflow;
-use host::guided::view::{Pin, Sides, StepPair};
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 
 use super::guided::{self, SESSION, SESSIONS};
 use crate::call::PageRequest;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use ::guided::view::{Branch, Folder, ShelfEntry, ShelfPage};
 use canon::time::Timestamp;
 use guide::project::summary::SessionSummary;
-use host::guided::view::{Branch, Folder, ShelfEntry, ShelfPage};
-use host::runs::Refusal;
 use maud::{Markup, html};
+use runs::Refusal;
 
 use super::guided::{self, SESSION};
 use crate::call::PageRequest;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use host::runs::Refusal;
 use maud::{Markup, html};
+use runs::Refusal;
 
 use super::guided;
 use crate::call::PageRequest;

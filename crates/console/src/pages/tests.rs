@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
+use ::guided::{Guided, Tenants, TenantsOptions, Verifier};
+use catalogue::{Catalogue, CatalogueOptions};
+use runs::create::Creation;
+use runs::{ApiKey, AuditKey, Caller, Direct, NewRun, Runs, Scope, keys};
+use system::secrets::NoSecrets;
+use system::{Clock as _, SystemClock, SystemEntropy};
+
 use axum::body::{Body, to_bytes};
 use canon::time::Timestamp;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::{Principal, Tenant, WorkflowId};
 use guide::record::{Autonomy, RiskPolicy};
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::console_sessions::EndedSessions;
-use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
-use host::guided::{Guided, Tenants, TenantsOptions, Verifier};
-use host::runs::create::Creation;
-use host::runs::secrets::NoSecrets;
-use host::runs::{ApiKey, AuditKey, Caller, Direct, NewRun, Runs, Scope, keys};
-use host::system::{Clock as _, SystemClock, SystemEntropy};
 use http::Request;
 use http::header::COOKIE;
 use serde_json::{Map, Value, json};
@@ -29,8 +29,10 @@ use workspace::apply::{Applier, ApplyRequest, LeaseScope};
 use workspace::library::Library;
 use workspace::plan::ValidPlan;
 
+use crate::mount::BASE;
 use crate::setting::{Desired, Setting, SettingValue};
 use crate::sign_in::Sessions;
+use crate::sign_in::ended::EndedSessions;
 use crate::{Console, Facts, Options, SignInLinks};
 
 const SECRET: [u8; 32] = [3; 32];
@@ -57,7 +59,7 @@ impl TestHost {
             Catalogue::new(CatalogueOptions { configured_dirs: vec![flows], ..CatalogueOptions::default() });
         let guided = wait(Tenants::open(tenants_options(disk, catalogue))).unwrap();
         let guided = Arc::new(guided);
-        let runs = Runs::new(host::runs::Options {
+        let runs = Runs::new(runs::Options {
             store: Arc::new(SqliteRuns::open(&data.join("runs.sqlite3")).unwrap()),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
@@ -68,6 +70,10 @@ impl TestHost {
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
             outbound: outbound::Client::new(outbound::Reach::Public),
+            executors: None,
+            guided_nodes: None,
+            anchors: None,
+            ended_runs: None,
         });
         let console = Console::with_facts(
             Options {
@@ -112,7 +118,8 @@ impl TestHost {
     }
 
     async fn get(&self, visitor: &SignedIn, path: &str) -> (u16, String) {
-        let request = Request::get(path).header(COOKIE, &visitor.0).body(Body::empty()).unwrap();
+        let address = if path.starts_with(BASE) { path.to_owned() } else { format!("{BASE}{path}") };
+        let request = Request::get(address).header(COOKIE, &visitor.0).body(Body::empty()).unwrap();
         let response = self.console.router().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -169,15 +176,18 @@ fn assert_inert(path: &str, page: &str) {
                 context()
             );
             if matches!(name.as_str(), "href" | "src" | "action" | "xlink:href") {
-                let ours =
-                    ["/", "?", "#"].iter().any(|start| value.starts_with(start)) && !value.starts_with("//");
+                let ours = ["/console", "?", "#"].iter().any(|start| value.starts_with(start));
                 let elsewhere = tag == "a" && (value.starts_with("https://") || value.starts_with("http://"));
                 assert!(ours || elsewhere, "{}", context());
             }
         }
         if matches!(tag.as_str(), "script" | "img") {
             let source = attributes.iter().find(|(name, _)| name == "src");
-            assert!(source.is_some_and(|(_, source)| source.starts_with("/assets/")), "{}", context());
+            assert!(
+                source.is_some_and(|(_, source)| source.starts_with("/console/assets/")),
+                "{}",
+                context()
+            );
         }
     }
 }
@@ -226,7 +236,7 @@ fn assert_inert_rejects_active_content() {
     }
     assert_inert(
         "here",
-        "<a title=\" onclick=x \" href=\"/a\">&lt;script&gt;</a><script src=\"/assets/x\"></script>",
+        "<a title=\" onclick=x \" href=\"/console/a\">&lt;script&gt;</a><script src=\"/console/assets/x\"></script>",
     );
 }
 
@@ -421,7 +431,7 @@ async fn session_pages_have_bounded_size() {
     // Escaped text is up to five times longer.
     let notes = "<&\"".repeat(1300);
     let artifacts = || (0..8).map(|n| json!({"kind": notes, "text": notes, "n": n})).collect::<Vec<_>>();
-    for _ in 0..host::guided::view::TURNS + 2 {
+    for _ in 0..guided::view::TURNS + 2 {
         let back = rehydrated(&guided, &first);
         proceed(&guided, &back, Some(&notes), artifacts());
     }
@@ -520,7 +530,10 @@ async fn a_read_only_key_sees_no_forms_that_would_fail() {
     for path in ["/sessions", &format!("/sessions/{id}"), "/workflows", "/workspaces", "/modules"] {
         let page = site.page(&reader, path).await;
         assert_eq!(page.matches("method=\"post\"").count(), 1, "only the sign-out form: {path}");
-        assert!(!page.contains("href=\"/keys\"") && !page.contains("href=\"/settings\""), "{path}");
+        assert!(
+            !page.contains("href=\"/console/keys\"") && !page.contains("href=\"/console/settings\""),
+            "{path}"
+        );
         let folder = site.folder.path().join("flows");
         assert!(!page.contains(folder.to_str().unwrap()), "file paths are for operators: {path}");
     }

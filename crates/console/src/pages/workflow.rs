@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use catalogue::{CatalogueErrorCode, Found};
 use flow::definition::Definition;
 use flow::id::WorkflowId;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
 use guide::workflow::source::MAX_LOOP_DEPTH;
-use host::catalogue::{CatalogueErrorCode, Found};
-use host::runs::{ApiCode, Refusal, WorkflowLook};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal, WorkflowLook};
 
 use super::guided;
 use super::workflows::{LIST, may_see_paths};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use host::catalogue::{Entry, Listing, SourceInfo};
-use host::runs::{Refusal, Scope, WorkflowLook};
+use catalogue::{Entry, Listing, SourceInfo};
 use maud::{Markup, html};
+use runs::{Refusal, Scope, WorkflowLook};
 
 use super::guided;
 use crate::call::PageRequest;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use canon::time::Timestamp;
 use flow::id::RunId;
-use host::runs::Refusal;
-use host::workspaces::{DriftLook, SlotLook, WorkspaceLook};
+use guided_node::workspaces::{DriftLook, SlotLook, WorkspaceLook};
 use maud::{Markup, html};
+use runs::Refusal;
 use workspace::apply::{Lease, LeaseState};
 use workspace::drift::{Drift, Facts, Report, Verdict};
 use workspace::index::LineKind;
@@ -31,7 +31,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     .await?;
     let none = || {
         let message = "Workspace not found. A run gets a workspace when a node that names a manifest starts.";
-        Refusal::new(host::runs::ApiCode::NotFound, message)
+        Refusal::new(runs::ApiCode::NotFound, message)
     };
     let look = look.ok_or_else(none)?;
     let body = html! {

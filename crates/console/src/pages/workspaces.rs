@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use canon::time::Timestamp;
 use flow::id::RunId;
-use host::runs::{ApiCode, Refusal};
-use host::workspaces::{WorkspaceLine, WorkspaceList};
+use guided_node::workspaces::{WorkspaceLine, WorkspaceList};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use workspace::apply::{Lease, LeaseScope, LeaseState};
 
 use super::guided::{self, SESSION};

@@ -3,8 +3,8 @@
 //! Simple types get a matching control; everything else is edited as JSON. The engine validates the
 //! submitted value; the form only helps to enter it.
 
-use host::runs::{ApiCode, Refusal};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use serde_json::{Map, Number, Value};
 
 use crate::call::Fields;

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use runs::rates::Asked;
+use runs::{ApiCode, Refusal};
+
 use axum::response::{IntoResponse as _, Response};
 use canon::digest::Digest;
 use flow::id::Tenant;
-use host::console_sessions::SessionName;
-use host::runs::rates::Asked;
-use host::runs::{ApiCode, Refusal};
 use http::header::{LOCATION, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
@@ -17,6 +17,8 @@ use maud::{Markup, html};
 use super::{Session, link};
 use crate::call::Fields;
 use crate::console::Shared;
+use crate::mount::{self, BASE};
+use crate::sign_in::ended::SessionName;
 use crate::{layout, parts, status};
 
 const MAX_KEY_BYTES: usize = 1024;
@@ -28,7 +30,7 @@ pub(crate) async fn sign_in(console: &Shared, parts: &Parts, sent: Option<&Field
     if let Some(code) = link::code(fields) {
         return link::follow(console, parts, code, sent).await;
     }
-    let wanted = fields.text("to").and_then(local_path).unwrap_or("/");
+    let wanted = fields.text("to").and_then(local_address).unwrap_or(BASE);
     let Some(sent) = sent else { return show(console, parts, wanted, None) };
     match enter(console, parts, sent).await {
         Ok(cookie) => {
@@ -54,7 +56,7 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
         // Only failures count against the limits. A valid key always works, even if others behind
         // the same address fail.
         let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();
-        let fingerprint = &host::runs::keys::hash(key).to_hex()[..16];
+        let fingerprint = &runs::keys::hash(key).to_hex()[..16];
         // Without a valid key there is no tenant, so the address is used in its place.
         let address = Tenant::new(peer.as_str());
         let asked = Asked { key: &format!("{peer} {fingerprint}"), tenant: Some(&address), route: "sign-in" };
@@ -67,7 +69,7 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
             _ => refusal,
         });
     }
-    begin(console, host::runs::keys::hash(key))
+    begin(console, runs::keys::hash(key))
 }
 
 /// The cookie of a new session for a key, by its hash.
@@ -89,7 +91,8 @@ pub(super) fn visited(
     form: impl FnOnce(&str) -> Markup,
 ) -> Response {
     let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "The system has no entropy.").into_response();
+        return (StatusCode::INTERNAL_SERVER_ERROR, "The system's random number generator failed.")
+            .into_response();
     };
     let page = layout::bare(&console.assets, "Sign in", &form(&token));
     let mut response = (status, axum::response::Html(page.0)).into_response();
@@ -101,7 +104,7 @@ pub(super) fn visited(
 
 fn form(token: &str, wanted: &str, refusal: Option<&Refusal>) -> Markup {
     html! {
-        form method="post" action="/sign-in" class="sign-in" {
+        form method="post" action={ (BASE) "/sign-in" } class="sign-in" {
             h1 { "Sign in" }
             @if let Some(refusal) = refusal {
                 p.notice.bad role="alert" { (refusal.message) }
@@ -127,9 +130,9 @@ pub(crate) async fn sign_out(console: &Arc<Shared>, session: Option<&Session>, f
         return (StatusCode::FORBIDDEN, "The form has expired. Go back and try again.").into_response();
     }
     let mut response = match session {
-        None => see("/sign-in"),
+        None => see(&mount::address("/sign-in")),
         Some(session) => match ended(console, session.name).await {
-            Ok(()) => see("/sign-in"),
+            Ok(()) => see(&mount::address("/sign-in")),
             Err(error) => {
                 tracing::error!(%error, "cannot record a sign-out");
                 let message = "You are signed out, but the host could not save this. If the host restarts before the \
@@ -153,19 +156,20 @@ async fn ended(console: &Arc<Shared>, name: SessionName) -> std::io::Result<()> 
     recorded.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
-/// Redirects to a path of this console.
+/// Redirects to an address of this console.
 pub(crate) fn see(path: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
-    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(BASE));
     response.headers_mut().insert(LOCATION, location);
     response
 }
 
-/// The value if it is a path of this host, otherwise `None`.
-pub(crate) fn local_path(text: &str) -> Option<&str> {
-    let is_local = text.starts_with('/') && !text.starts_with("//") && !text.starts_with("/sign-");
+/// The value if it is the address of a page of this console, otherwise `None`.
+pub(crate) fn local_address(text: &str) -> Option<&str> {
+    let is_page = mount::page(text.split(['?', '#']).next().unwrap_or_default())
+        .is_some_and(|page| !page.starts_with("//") && !page.starts_with("/sign-"));
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    (is_local && is_plain && text.len() <= 2048).then_some(text)
+    (is_page && is_plain && text.len() <= 2048).then_some(text)
 }
 
 #[cfg(test)]
@@ -173,21 +177,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_local_paths_are_redirect_targets() {
+    fn only_pages_of_the_console_are_redirect_targets() {
         let cases = [
-            ("/", true),
-            ("/runs?status=failed", true),
+            ("/console", true),
+            ("/console?done=saved", true),
+            ("/console/runs?status=failed", true),
             ("", false),
+            ("/", false),
+            ("/runs", false),
+            ("/consoles", false),
+            ("/v1/runs", false),
             ("runs", false),
             ("//example.org", false),
             ("/\\example.org", false),
             ("https://example.org", false),
-            ("/runs\r\nSet-Cookie: x", false),
-            ("/sign-out", false),
-            ("/sign-in?to=/", false),
+            ("/console/runs\r\nSet-Cookie: x", false),
+            ("/console/sign-out", false),
+            ("/console//example.org", false),
+            ("/console/sign-in?to=/", false),
         ];
         for (text, is_kept) in cases {
-            assert_eq!(local_path(text).is_some(), is_kept, "{text}");
+            assert_eq!(local_address(text).is_some(), is_kept, "{text}");
         }
     }
 }

@@ -11,17 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::response::Response;
 use canon::digest::Digest;
 use canon::time::Timestamp;
-use host::runs::{ApiCode, Refusal};
-use host::system::Entropy;
 use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use maud::{Markup, html};
+use runs::{ApiCode, Refusal};
 use subtle::ConstantTimeEq as _;
+use system::Entropy;
 
-use super::form::{begin, local_path, see, show, visited};
+use super::form::{begin, local_address, see, show, visited};
 use crate::call::Fields;
 use crate::console::Shared;
+use crate::mount::{self, BASE};
 use crate::parts::CSRF_FIELD;
 
 /// The field and query parameter of a code.
@@ -47,7 +48,7 @@ struct OpenLink {
 struct Target {
     /// The hash of the session's key.
     key: Digest,
-    path: String,
+    address: String,
 }
 
 impl fmt::Debug for SignInLinks {
@@ -64,7 +65,7 @@ impl SignInLinks {
     /// path of the console.
     ///
     /// # Errors
-    /// If the system has no entropy.
+    /// If the system's random number generator failed.
     pub fn issue(
         &self,
         key: Digest,
@@ -75,7 +76,7 @@ impl SignInLinks {
         let mut random = [0; 32];
         entropy.fill(&mut random)?;
         let code = canon::encoding::hex(&random);
-        let target = Target { key, path: local_path(path).unwrap_or("/").to_owned() };
+        let target = Target { key, address: address_of(path) };
         let link = OpenLink {
             code: Digest::of_bytes(code.as_bytes()),
             target,
@@ -87,7 +88,7 @@ impl SignInLinks {
             open.remove(0);
         }
         open.push(link);
-        Ok(format!("/sign-in?{CODE}={code}"))
+        Ok(format!("{BASE}/sign-in?{CODE}={code}"))
     }
 
     /// Redeems a code. Of several requests with one code, exactly one gets its target.
@@ -99,6 +100,12 @@ impl SignInLinks {
         let place = open.iter().position(is_asked_for)?;
         Some(open.remove(place).target)
     }
+}
+
+/// The address of a page of the console, or of the overview if the path is not one of a page.
+fn address_of(page: &str) -> String {
+    let address = mount::address(page);
+    local_address(&address).unwrap_or(BASE).to_owned()
 }
 
 /// The code in a request: from the link's query, or from the confirmation form.
@@ -127,15 +134,15 @@ pub(super) async fn follow(console: &Shared, parts: &Parts, code: &str, form: Op
     match entered {
         Ok(response) => response,
         // Opened again by a user who is already signed in: redirect to the target.
-        Err(_) if is_signed_in(console, &parts.headers).await => see("/"),
-        Err(refusal) => show(console, parts, "/", Some(&refusal)),
+        Err(_) if is_signed_in(console, &parts.headers).await => see(BASE),
+        Err(refusal) => show(console, parts, BASE, Some(&refusal)),
     }
 }
 
 async fn enter(console: &Shared, target: &Target) -> Result<Response, Refusal> {
     console.runs.authenticate_hash(target.key).await?;
     let cookie = begin(console, target.key)?;
-    let mut response = see(&target.path);
+    let mut response = see(&target.address);
     response.headers_mut().insert(SET_COOKIE, cookie);
     Ok(response)
 }
@@ -167,7 +174,7 @@ fn is_opened_by_person(headers: &HeaderMap) -> bool {
 /// Asks for confirmation before a code is redeemed.
 fn confirmation(token: &str, code: &str) -> Markup {
     html! {
-        form method="post" action="/sign-in" class="sign-in" {
+        form method="post" action={ (BASE) "/sign-in" } class="sign-in" {
             h1 { "Sign in" }
             p { "This link signs you in to the console. It works once." }
             input type="hidden" name=(CSRF_FIELD) value=(token);
@@ -179,20 +186,21 @@ fn confirmation(token: &str, code: &str) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use host::system::SystemEntropy;
+    use system::SystemEntropy;
 
     use super::*;
 
     fn issued(links: &SignInLinks, path: &str, now: Timestamp) -> String {
         let link = links.issue(Digest::of_bytes(b"key"), path, now, &SystemEntropy).unwrap();
-        link.strip_prefix("/sign-in?code=").unwrap().to_owned()
+        link.strip_prefix("/console/sign-in?code=").unwrap().to_owned()
     }
 
     #[test]
     fn a_link_works_once_and_until_it_expires() {
         let links = SignInLinks::default();
         let (start, lifetime) = (Timestamp(1_000), LIFETIME_MINUTES * 60 * 1000);
-        let target = |path: &str| Some(Target { key: Digest::of_bytes(b"key"), path: path.to_owned() });
+        let target =
+            |path: &str| Some(Target { key: Digest::of_bytes(b"key"), address: mount::address(path) });
         let code = issued(&links, "/approvals", start);
         assert_eq!(links.redeem("", start), None);
         assert_eq!(links.redeem(&code[1..], start), None, "a part of the code");

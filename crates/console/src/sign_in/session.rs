@@ -7,16 +7,18 @@
 
 use std::sync::Arc;
 
+use system::Entropy;
+
 use canon::digest::Digest;
 use canon::encoding::hex;
 use canon::time::Timestamp;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host::console_sessions::{EndedSessions, LIFETIME_MS, SessionName};
-use host::system::Entropy;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
+
+use crate::sign_in::ended::{EndedSessions, LIFETIME_MS, SessionName};
 
 /// How long the sign-in form is valid, in milliseconds.
 const VISIT_MS: u64 = 60 * 60 * 1000;
@@ -205,7 +207,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use host::system::SystemEntropy;
+    use system::SystemEntropy;
 
     use super::*;
 

@@ -41,7 +41,7 @@ async fn an_approval_shows_its_subject_and_is_accepted() {
     browser.get("/approvals").await.shows(&["Publish?", &format!("/approvals/{run}")]);
     let fields = [("shape", "approval"), ("action", "accept"), ("reason", "fine")];
     let done = answered(&browser, &page, &run, &fields).await;
-    assert_eq!(done.header("location"), format!("/runs/{run}?done=answered"));
+    assert_eq!(done.header("location"), format!("/console/runs/{run}?done=answered"));
     outcome(&browser, &run).await.shows(&["completed", "fine"]);
     browser.get("/approvals").await.hides(&["Publish?"]);
     let late = answered(&browser, &page, &run, &fields).await;
@@ -80,15 +80,14 @@ async fn votes_are_counted_until_the_quorum() {
     page.shows(&["0 of 2"]);
     let fields = [("shape", "approval"), ("action", "accept")];
     let voted = answered(&browser, &page, &run, &fields).await;
-    assert_eq!(voted.header("location"), format!("/runs/{run}?done=voted"));
+    assert_eq!(voted.header("location"), format!("/console/runs/{run}?done=voted"));
     browser.get(&format!("/approvals/{run}")).await.shows(&["1 of 2", "full"]);
     let second = "ilk_live_000000000000000000000009";
-    crate::support::put_key(&site.runs, second, "second", "default", host::runs::Scope::ALL.to_vec(), None)
-        .await;
+    crate::support::put_key(&site.runs, second, "second", "default", runs::Scope::ALL.to_vec(), None).await;
     let other = site.signed_in(second).await;
     let page = other.get(&format!("/approvals/{run}")).await;
     let done = answered(&other, &page, &run, &fields).await;
-    assert_eq!(done.header("location"), format!("/runs/{run}?done=answered"));
+    assert_eq!(done.header("location"), format!("/console/runs/{run}?done=answered"));
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn the_policy_hides_moves_and_renames_and_links_follow() {
     ]});
     site.write("policy.json", &policy.to_string());
     let page = browser.get("/runs").await;
-    page.shows(&[&format!("href=\"/executions/{run}\"")]);
+    page.shows(&[&format!("href=\"/console/executions/{run}\"")]);
     page.hides(&[">Diagnostics</a>", "configuration has errors"]);
     assert!(page.text.find(">Approvals</a>").unwrap() < page.text.find(">Overview</a>").unwrap());
     assert!(

@@ -5,7 +5,7 @@ use http::Request;
 
 use crate::support::{KEY, OTHER, READER, Site};
 
-const REVOKE: &str = "/keys/reader/revoke";
+const REVOKE: &str = "/console/keys/reader/revoke";
 
 #[tokio::test]
 async fn a_revoked_key_no_longer_works() {
@@ -15,19 +15,19 @@ async fn a_revoked_key_no_longer_works() {
     let page = admin.get("/keys").await;
     page.shows(&[&format!("action=\"{REVOKE}\""), "Revoke"]);
     page.hides(&[
-        "action=\"/keys/full/revoke\"",
-        "action=\"/keys/revoked/revoke\"",
-        "action=\"/keys/other/revoke\"",
+        "action=\"/console/keys/full/revoke\"",
+        "action=\"/console/keys/revoked/revoke\"",
+        "action=\"/console/keys/other/revoke\"",
     ]);
     let done = admin.submit(&page, REVOKE, &[]).await;
-    assert_eq!((done.status, done.header("location")), (303, "/keys?done=revoked"));
+    assert_eq!((done.status, done.header("location")), (303, "/console/keys?done=revoked"));
     let page = admin.get("/keys?done=revoked").await;
     page.shows(&["revoked", "The key was revoked."]);
     page.hides(&[REVOKE]);
     // Sessions of the key have ended, and it cannot sign in again.
     let out = reader.get("/runs").await;
     assert_eq!(out.status, 303);
-    assert!(out.header("location").starts_with("/sign-in"), "{}", out.header("location"));
+    assert!(out.header("location").starts_with("/console/sign-in"), "{}", out.header("location"));
     let refused = site.visitor().sign_in(READER, "/").await;
     assert_ne!(refused.status, 303, "{}", refused.text);
     // Revoking it again changes nothing and succeeds.
@@ -58,7 +58,7 @@ async fn revoking_requires_the_scope_and_the_csrf_token() {
     assert_eq!(admin.send(crossed).await.status, 403, "a form from another site");
     // A key that may only read sees no keys page and cannot bypass it.
     assert_eq!(reader.get("/keys").await.status, 403);
-    readers.hides(&["href=\"/keys\""]);
+    readers.hides(&["href=\"/console/keys\""]);
     assert_eq!(reader.submit(&readers, "/keys/full/revoke", &[]).await.status, 403);
     // Keys of another tenant are not found, and a key cannot revoke itself.
     let others = other.get("/runs").await;

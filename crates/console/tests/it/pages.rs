@@ -38,7 +38,7 @@ async fn the_overview_shows_waiting_failed_and_finished_runs() {
     site.run(&failing("breaks"), json!({})).await;
     site.run(&quick("works"), json!({})).await;
     let page = site.signed_in(KEY).await.get("/").await;
-    let link = format!("href=\"/approvals/{waits}\"");
+    let link = format!("href=\"/console/approvals/{waits}\"");
     page.shows(&[
         "Say hello?",
         "it broke",
@@ -89,7 +89,7 @@ async fn a_run_is_paused_resumed_cancelled_and_forked_with_forms() {
     let site = Site::open().await;
     let run = site.run(&waiting("w"), json!({})).await;
     let browser = site.signed_in(KEY).await;
-    let path = format!("/runs/{run}");
+    let path = format!("/console/runs/{run}");
     let page = browser.get(&path).await;
     page.shows(&["Pause", "Cancel run", "data-live"]);
     let paused = browser.submit(&page, &format!("{path}/pause"), &[]).await;
@@ -101,7 +101,10 @@ async fn a_run_is_paused_resumed_cancelled_and_forked_with_forms() {
     let fork = forked.header("location").split('?').next().unwrap();
     assert_ne!(fork, path);
     browser.get(fork).await.shows(&["Forked from", &run]);
-    browser.get(&format!("{path}/diff?with={}", &fork["/runs/".len()..])).await.shows(&["A is", "B is"]);
+    browser
+        .get(&format!("{path}/diff?with={}", &fork["/console/runs/".len()..]))
+        .await
+        .shows(&["A is", "B is"]);
     let cancelled = browser.submit(&page, &format!("{path}/cancel"), &[("reason", "no longer needed")]).await;
     assert_eq!(cancelled.header("location"), format!("{path}?done=cancelled"));
     browser.get(&path).await.hides(&["Cancel run"]);
@@ -175,7 +178,7 @@ async fn a_live_page_sends_changes_and_survives_reconnects() {
     let site = Site::open().await;
     let run = site.run(&waiting("w"), json!({})).await;
     let browser = site.signed_in(KEY).await;
-    let path = format!("/runs/{run}");
+    let path = format!("/console/runs/{run}");
     let mut stream = browser.follow(&path, None).await;
     let first = message(&mut stream).await.unwrap();
     for piece in ["event: regions", "id=\"run-state\"", "waiting approval"] {
@@ -223,7 +226,7 @@ async fn a_large_graph_has_a_separate_page_in_bounded_parts() {
     let chosen = browser.get(&format!("/runs/{run}/graph?node=step-998")).await;
     assert_eq!(
         (chosen.status, chosen.header("location")),
-        (303, &*format!("/runs/{run}?node=step-998#node"))
+        (303, &*format!("/console/runs/{run}?node=step-998#node"))
     );
 }
 

@@ -63,7 +63,8 @@ async fn artifact(site: &Site, browser: &Browser) -> (String, String) {
     let run = site.run(&made, json!({})).await;
     // The node completes at once, so the run has ended when the creating request returns.
     let page = browser.get(&format!("/runs/{run}")).await;
-    let at = page.text.find(&format!("/runs/{run}/artifact?")).unwrap_or_else(|| panic!("{}", page.text));
+    let at =
+        page.text.find(&format!("/console/runs/{run}/artifact?")).unwrap_or_else(|| panic!("{}", page.text));
     let href = page.text[at..].split('"').next().unwrap().replace("&amp;", "&");
     let id = href.split("id=").nth(1).unwrap().to_owned();
     (href, format!("{run}/{id}"))
@@ -183,7 +184,7 @@ async fn plugin_messages_use_the_viewers_rights() {
     );
     let navigated =
         answer(&call(&browser, &page, "board", "", &asked("host.navigate", json!({"path": "/runs"}))).await);
-    assert_eq!(navigated["effect"], json!({"navigate": "/runs"}));
+    assert_eq!(navigated["effect"], json!({"navigate": "/console/runs"}));
     // Not without the CSRF token, not for invalid messages, and not for messages over the limit.
     let message = read.to_string();
     let fields = [("pack", PACK), ("plugin", "viewer"), ("artifact", &name), ("message", &message)];

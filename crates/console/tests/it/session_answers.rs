@@ -1,7 +1,7 @@
 //! A person answers what a guided session needs of them (finding G2).
 
-use host::guided::Guided;
-use host::guided::api::{ContinueRequest, Handle, Intent, Reply, ReplyKind, StartRequest};
+use guided::Guided;
+use guided::api::{ContinueRequest, Handle, Intent, Reply, ReplyKind, StartRequest};
 use serde_json::json;
 
 use crate::support::{KEY, OTHER, READER, Site, wait};
@@ -34,7 +34,7 @@ async fn a_person_answers_in_the_console_and_the_agent_continues() {
         ..StartRequest::default()
     };
     let started = wait(guided.start(start)).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let path = format!("/sessions/{}", started.run.session_id);
+    let path = format!("/console/sessions/{}", started.run.session_id);
     let answer = format!("{path}/answer");
     let person = site.signed_in(KEY).await;
     person.get(&path).await.hides(&["Waiting for a person", &answer]);

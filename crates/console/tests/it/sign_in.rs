@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use futures_util::StreamExt as _;
-use host::runs::Scope;
 use http::Request;
+use runs::Scope;
 use serde_json::json;
 
 use crate::pages::waiting;
@@ -15,15 +15,19 @@ async fn pages_require_sign_in_and_redirect_back_after_it() {
     let browser = site.visitor();
     for path in ["/", "/runs", "/runs/none", "/approvals", "/diagnostics", "/no-such-page"] {
         let page = browser.get(path).await;
-        assert_eq!((page.status, page.header("location").starts_with("/sign-in")), (303, true), "{path}");
+        assert_eq!(
+            (page.status, page.header("location").starts_with("/console/sign-in")),
+            (303, true),
+            "{path}"
+        );
     }
     let sent = browser.get("/runs?status=failed").await;
-    assert_eq!(sent.header("location"), "/sign-in?to=%2Fruns%3Fstatus%3Dfailed");
-    let entered = browser.sign_in(KEY, "/runs?status=failed").await;
-    assert_eq!((entered.status, entered.header("location")), (303, "/runs?status=failed"));
+    assert_eq!(sent.header("location"), "/console/sign-in?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed");
+    let entered = browser.sign_in(KEY, "/console/runs?status=failed").await;
+    assert_eq!((entered.status, entered.header("location")), (303, "/console/runs?status=failed"));
     assert_eq!(browser.get("/runs?status=failed").await.status, 200);
     let elsewhere = site.visitor().sign_in(KEY, "//example.org").await;
-    assert_eq!(elsewhere.header("location"), "/", "no redirect to another host");
+    assert_eq!(elsewhere.header("location"), "/console", "no redirect to another host");
 }
 
 #[tokio::test]
@@ -55,7 +59,7 @@ async fn a_sign_in_link_gives_a_session_once() {
         "no session was created"
     );
     let entered = browser.get(&link).await;
-    assert_eq!((entered.status, entered.header("location")), (303, "/runs?status=failed"));
+    assert_eq!((entered.status, entered.header("location")), (303, "/console/runs?status=failed"));
     assert!(entered.header("set-cookie").starts_with("interlock-session="));
     let page = browser.get("/runs").await;
     assert_eq!(page.status, 200);
@@ -63,7 +67,7 @@ async fn a_sign_in_link_gives_a_session_once() {
     // rejected.
     assert_eq!(browser.post("/sign-out", &[("csrf", "forged")]).await.status, 403);
     let again = browser.get(&link).await;
-    assert_eq!((again.status, again.header("location")), (303, "/"), "signed in already");
+    assert_eq!((again.status, again.header("location")), (303, "/console"), "signed in already");
     let other = site.visitor().get(&link).await;
     assert_eq!((other.status, other.header("set-cookie").contains("session")), (401, false));
     other.shows(&["This sign-in link was already used", "name=\"key\""]);
@@ -89,7 +93,7 @@ async fn a_sign_in_link_asks_for_confirmation_unless_opened_directly() {
         let forged = browser.post("/sign-in", &[("code", &code), ("csrf", "forged")]).await;
         assert_eq!((forged.status, forged.header("set-cookie").contains("session")), (403, false), "{name}");
         let entered = browser.submit(&asked, "/sign-in", &[("code", &code)]).await;
-        assert_eq!((entered.status, entered.header("location")), (303, "/runs"), "{name}");
+        assert_eq!((entered.status, entered.header("location")), (303, "/console/runs"), "{name}");
         assert_eq!(browser.get("/runs").await.status, 200, "{name}");
     }
 }
@@ -160,7 +164,7 @@ async fn signing_out_requires_the_csrf_token() {
     let page = browser.get("/runs").await;
     assert_eq!(page.status, 200);
     let out = browser.submit(&page, "/sign-out", &[]).await;
-    assert_eq!((out.status, out.header("location")), (303, "/sign-in"));
+    assert_eq!((out.status, out.header("location")), (303, "/console/sign-in"));
     assert!(out.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(browser.get("/runs").await.status, 303);
 }
@@ -207,7 +211,7 @@ async fn forms_require_the_csrf_token_of_their_session() {
     let run = site.run(&waiting("w"), json!({})).await;
     let browser = site.signed_in(KEY).await;
     let token = browser.get("/runs").await.field("csrf").to_owned();
-    let path = format!("/runs/{run}/cancel");
+    let path = format!("/console/runs/{run}/cancel");
     for (name, fields) in
         [("none", vec![]), ("forged", vec![("csrf", "0000")]), ("empty", vec![("csrf", "")])]
     {
@@ -276,12 +280,37 @@ async fn other_methods_and_media_types_are_rejected() {
     let site = Site::open().await;
     let browser = site.signed_in(KEY).await;
     let form = "application/x-www-form-urlencoded";
-    let post =
-        |kind: &str, body: String| Request::post("/runs").header("content-type", kind).body(Body::from(body));
+    let post = |kind: &str, body: String| {
+        Request::post("/console/runs").header("content-type", kind).body(Body::from(body))
+    };
     assert_eq!(browser.send(post("application/json", "{}".to_owned()).unwrap()).await.status, 415);
     assert_eq!(browser.send(post(form, "x".repeat(2 << 20)).unwrap()).await.status, 413);
-    assert_eq!(browser.send(Request::delete("/runs").body(Body::empty()).unwrap()).await.status, 405);
+    assert_eq!(browser.send(Request::delete("/console/runs").body(Body::empty()).unwrap()).await.status, 405);
     let page = browser.get("/runs").await;
     assert_eq!(browser.submit(&page, "/runs", &[]).await.status, 405, "a page that does not accept forms");
     assert_eq!(browser.get("/runs/x/cancel").await.status, 405, "an action is not a page");
+}
+
+/// Pages had these paths before the console got its own, and browsers open the host without a path.
+#[tokio::test]
+async fn browsers_outside_of_the_console_are_redirected_to_it() {
+    let site = Site::open().await;
+    let browser = site.visitor();
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let page = browser.send(request).await;
+        (page.status, page.header("location").to_owned())
+    };
+    for (path, expected) in [
+        ("/", "/console"),
+        ("/runs", "/console/runs"),
+        ("/runs/run_1?node=a", "/console/runs/run_1?node=a"),
+        ("/approvals/run_1", "/console/approvals/run_1"),
+    ] {
+        assert_eq!(ask("GET", path).await, (303, expected.to_owned()), "{path}");
+    }
+    for (method, path) in [("POST", "/runs/run_1/cancel"), ("GET", "/favicon.ico"), ("GET", "/robots.txt")] {
+        assert_eq!(ask(method, path).await.0, 404, "{method} {path}");
+    }
+    assert_eq!(ask("GET", &format!("/{}", "x".repeat(3000))).await.0, 404);
 }

@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, BodyDataStream, to_bytes};
 use canon::time::Timestamp;
+use catalogue::{Catalogue, CatalogueOptions};
 use console::{Console, Facts, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::{Principal, Tenant, WorkflowId};
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{Tenants, TenantsOptions, Verifier};
-use host::plugins::Plugins;
-use host::runs::create::Creation;
-use host::runs::keys::{self, ApiKey};
-use host::runs::secrets::NoSecrets;
-use host::runs::{AuditKey, Caller, Direct, NewRun, Options as RunOptions, Runs, Scope};
-use host::system::{Clock as _, SystemClock, SystemEntropy};
+use guided::{Tenants, TenantsOptions, Verifier};
 use http::{HeaderMap, Request};
+use plugins::Plugins;
+use runs::create::Creation;
+use runs::keys::{self, ApiKey};
+use runs::{AuditKey, Caller, Direct, NewRun, Options as RunOptions, Runs, Scope};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
+use system::secrets::NoSecrets;
+use system::{Clock as _, SystemClock, SystemEntropy};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
@@ -64,6 +64,10 @@ impl Site {
             audit_key: AuditKey::from_seed([9; 32]),
             secrets: Arc::new(NoSecrets),
             outbound: outbound::Client::new(outbound::Reach::Public),
+            executors: None,
+            guided_nodes: None,
+            anchors: None,
+            ended_runs: None,
         });
         let reader = vec![Scope::RunsRead, Scope::ArtifactsRead];
         put_key(&runs, KEY, "full", "default", Scope::ALL.to_vec(), None).await;
@@ -242,6 +246,11 @@ impl Page {
     }
 }
 
+/// The address of a page, which tests may name by its path within the console.
+pub(crate) fn address(page: &str) -> String {
+    if page.starts_with(console::BASE) { page.to_owned() } else { format!("{}{page}", console::BASE) }
+}
+
 /// Keeps cookies and does not follow redirects.
 pub(crate) struct Browser {
     console: Console,
@@ -260,12 +269,13 @@ impl Browser {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Page {
-        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+        self.send(Request::get(address(path)).body(Body::empty()).unwrap()).await
     }
 
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let request = Request::post(path).header("content-type", "application/x-www-form-urlencoded");
+        let request =
+            Request::post(address(path)).header("content-type", "application/x-www-form-urlencoded");
         self.send(request.body(Body::from(body)).unwrap()).await
     }
 
@@ -294,7 +304,7 @@ impl Browser {
 
     /// The stream of a live page.
     pub(crate) async fn follow(&self, path: &str, last: Option<&str>) -> BodyDataStream {
-        let mut request = Request::get(path).header("accept", "text/event-stream");
+        let mut request = Request::get(address(path)).header("accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }

@@ -48,6 +48,24 @@ pub(super) fn read(
     }
 }
 
+/// Problems of node ids that cannot be a segment of a path, so that requests that name the node would not reach it.
+///
+/// Only new documents are checked: stored ones with such ids still load, and their runs can be answered by token.
+pub(super) fn unaddressable_node_ids(document: &Value) -> Vec<Problem> {
+    let nodes = document.get("nodes").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let ids = nodes.filter_map(|(index, node)| Some((index, node.get("id")?.as_str()?)));
+    let unaddressable = ids.filter(|(_, id)| {
+        matches!(*id, "." | "..") || id.chars().any(|found| found.is_control() || matches!(found, '/' | '\\'))
+    });
+    let problems = unaddressable.map(|(index, _)| {
+        Problem::at(
+            format!("/nodes/{index}/id"),
+            "must not contain `/`, `\\` or control characters, and must not be `.` or `..`",
+        )
+    });
+    problems.take(MAX_PROBLEMS).collect()
+}
+
 fn build(
     document: &Value,
     readable: &Value,

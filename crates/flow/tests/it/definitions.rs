@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flow::definition::{Capabilities, Definition};
+use flow::definition::{Capabilities, Definition, MAX_PATTERN_BYTES};
 use flow::id::NodeId;
 use serde_json::{Value, json};
 
@@ -193,6 +193,25 @@ fn problems_are_reported_with_their_location() {
         let is_reported =
             problems.iter().map(ToString::to_string).any(|problem| problem.starts_with(expected));
         assert!(is_reported, "{name}: {problems:?}");
+    }
+}
+
+/// Finding L2: a node id that no request can name is refused at registration. Stored definitions still load.
+#[test]
+fn node_ids_that_cannot_be_addressed_are_refused() {
+    for id in ["a/b", "a\\b", ".", "..", "../../x", "a\0b", "a\nb", "a\u{85}b"] {
+        let mut document = workflow();
+        document["nodes"][1]["id"] = json!(id);
+        document["edges"][0]["targetNodeId"] = json!(id);
+        let problems = Definition::check(&document, &Capabilities::OURS).unwrap_err();
+        assert_eq!(problems[0].path, "/nodes/1/id", "{id:?}: {problems:?}");
+        assert!(Definition::load(&document, MAX_PATTERN_BYTES).is_ok(), "{id:?}");
+    }
+    for id in ["a.b", "a:b", "a b", "...", "ä", "a%2fb"] {
+        let mut document = workflow();
+        document["nodes"][1]["id"] = json!(id);
+        document["edges"][0]["targetNodeId"] = json!(id);
+        assert!(Definition::check(&document, &Capabilities::OURS).is_ok(), "{id:?}");
     }
 }
 

@@ -458,7 +458,7 @@ fn check_log(events: &[Event]) {
             let earlier = (0..place).any(|earlier| {
                 cause.ends_with(&event_id(&RunId::new(""), u64::try_from(earlier).unwrap())[4..])
             });
-            assert!(earlier, "{cause} is no earlier event than {place}");
+            assert!(earlier, "{cause} is not an earlier event than {place}");
         }
         let node = event.node_id.clone().map(|id| id.to_string()).unwrap_or_default();
         match event.kind() {

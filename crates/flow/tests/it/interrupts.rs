@@ -267,7 +267,7 @@ fn a_token_votes_as_its_holder_at_a_gate_with_a_list() {
 
 #[test]
 fn a_decision_at_the_threshold_is_accepted() {
-    for (confidence, threshold, stands) in [
+    for (confidence, threshold, is_final) in [
         (json!(0.7), None, true),
         (json!(0.69), None, false),
         (json!(0.69), Some(0.69), true),
@@ -284,8 +284,8 @@ fn a_decision_at_the_threshold_is_accepted() {
         let options = threshold.map_or(json!({}), |threshold| json!({"escalationThreshold": threshold}));
         world.create_with("w", json!({}), options);
         let decided = !world.find(EventKind::OrchestratorDecided).is_empty();
-        assert_eq!((decided, world.status() == RunStatus::Completed), (stands, stands), "{confidence}");
-        if !stands {
+        assert_eq!((decided, world.status() == RunStatus::Completed), (is_final, is_final), "{confidence}");
+        if !is_final {
             let payload = &world.find(EventKind::NodeSuspended)[0].payload();
             assert_eq!(payload["reason"], "low-confidence");
             assert_eq!(

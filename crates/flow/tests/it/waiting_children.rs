@@ -118,7 +118,7 @@ fn an_unreported_child_status_is_recorded_after_a_restart() {
     let run = world.runs.get_mut("r").unwrap();
     run.events.pop();
     run.state = RunState::fold(&run.definition, run.genesis.clone(), &run.events).unwrap();
-    assert_eq!(run.state.status, RunStatus::Running, "as a parent of an earlier version stands");
+    assert_eq!(run.state.status, RunStatus::Running, "the status of a parent in logs of earlier versions");
     world.give("r", Input::Recover).unwrap();
     assert_eq!(world.status(), RunStatus::WaitingApproval);
     let count = world.run().events.len();

@@ -10,7 +10,7 @@ use super::answers::Answered;
 use super::evidence::{self, Artifact, ContextUpdate, Evidence};
 use super::ledger::Ledger;
 use super::notes::KeptNotes;
-use super::people::{self, FromPeople};
+use super::people::{self, PeopleAnswers};
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context, verify};
@@ -51,7 +51,7 @@ pub struct Advance<'a> {
     /// The new preferences, if they change.
     pub preferences: Option<Preferences>,
     /// The answers of people who were asked during this call.
-    pub people: FromPeople,
+    pub people: PeopleAnswers,
     /// The result of the host's verification, for a step that demands evidence.
     pub verification: Option<Verification>,
     /// The clock time in milliseconds. Informational.
@@ -69,7 +69,7 @@ pub struct Output {
 
 /// Evaluates an attempt: the result is the next step, or a blocked attempt that says what is missing.
 ///
-/// For a step that demands evidence, [`verification_wanted`](super::verification_wanted) returns what the
+/// For a step that demands evidence, [`required_verification`](super::required_verification) returns what the
 /// host must verify first.
 ///
 /// # Errors
@@ -186,7 +186,7 @@ impl<'a> EvaluatedAttempt<'a> {
         let innermost = stack.last().map(|frame| &frame.loop_id);
         // Evaluate exactly what will be stored. Otherwise truncated evidence would be accepted but not
         // recorded.
-        let kept = notes.as_ref().map(KeptNotes::judged);
+        let kept = notes.as_ref().map(|notes| notes.judged(preferences.autonomy));
         let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
         evidence.take_context(
             step,

@@ -365,8 +365,8 @@ impl Evidence {
 fn criteria_reason(issues: &[String]) -> Reason {
     use crate::record::budgets::BLOCKER_MESSAGE_BYTES;
     let message = format!("The notes do not pass: {}", issues.join("; "));
-    let fix = "Do the work that the message asks for, describe it in `output.notesMarkdown`, and advance again with the token of \
-               this reply.";
+    let fix =
+        "Do the work that the message asks for, describe it in `output.notesMarkdown`, and advance again.";
     Reason {
         reason: BlockReason::InvalidRequiredOutput { contract_ref: CRITERIA_REF.to_owned() },
         blocker: Blocker {

@@ -13,7 +13,7 @@ use super::evidence::Artifact;
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
 use crate::record::budgets::{NOTES_BYTES, WHOLE_NOTES_BYTES};
-use crate::record::{BlockReason, OutputPayload, StepName};
+use crate::record::{Autonomy, BlockReason, OutputPayload, StepName};
 
 /// The `kind` of the artifact with complete notes.
 pub const WHOLE_NOTES_KIND: &str = "wr.notes";
@@ -33,9 +33,12 @@ impl<'a> KeptNotes<'a> {
         (!blank).then(|| Self { text: budget::truncate(sent, NOTES_BYTES), sent })
     }
 
-    /// The text that is validated: everything that an advance stores of the notes.
-    pub(super) fn judged(&self) -> &str {
-        if self.is_stored_whole() { self.sent } else { &self.text }
+    /// The text that is validated: everything that an advance stores of the notes. Notes over the limit block
+    /// the attempt, unless the run never stops, so nothing of them is stored: then the caller also learns what
+    /// else is wrong with the notes as they were sent.
+    pub(super) fn judged(&self, autonomy: Autonomy) -> &str {
+        let is_stored_cut = self.is_too_long() && autonomy == Autonomy::FullAutoNeverStop;
+        if self.was_cut() && !is_stored_cut { self.sent } else { &self.text }
     }
 
     pub(super) fn payload(&self) -> OutputPayload {
@@ -56,7 +59,7 @@ impl<'a> KeptNotes<'a> {
 
     /// The reason to reject notes that exceed the limit.
     pub(super) fn too_long(&self, step_id: &StepName) -> Option<Reason> {
-        if self.sent.len() <= WHOLE_NOTES_BYTES {
+        if !self.is_too_long() {
             return None;
         }
         let reason = BlockReason::InvalidRequiredOutput { contract_ref: NOTES_REF.to_owned() };
@@ -65,8 +68,8 @@ impl<'a> KeptNotes<'a> {
             grouped(self.sent.len() as u64),
             grouped(WHOLE_NOTES_BYTES as u64)
         );
-        let fix = "Shorten `output.notesMarkdown`, or move details into `output.artifacts`, and advance again with the \
-                   token of this reply.";
+        let fix =
+            "Shorten `output.notesMarkdown`, or move details into `output.artifacts`, and advance again.";
         Some(Reason::of(reason, step_id).saying(&message, fix))
     }
 
@@ -75,12 +78,16 @@ impl<'a> KeptNotes<'a> {
     }
 
     const fn is_stored_whole(&self) -> bool {
-        self.was_cut() && self.sent.len() <= WHOLE_NOTES_BYTES
+        self.was_cut() && !self.is_too_long()
+    }
+
+    const fn is_too_long(&self) -> bool {
+        self.sent.len() > WHOLE_NOTES_BYTES
     }
 }
 
 /// The warning that only the beginning of the notes was stored.
-pub fn cut_words(sent: u64) -> String {
+pub fn truncated_notes_warning(sent: u64) -> String {
     format!(
         "Notes are {} bytes; the limit is {}. Only the beginning is stored and validated. Shorten the notes, or move \
          details into artifacts.",
@@ -90,7 +97,7 @@ pub fn cut_words(sent: u64) -> String {
 }
 
 /// The warning that recaps show only the beginning of the notes.
-pub fn stored_whole_words(sent: u64) -> String {
+pub fn stored_whole_notes_warning(sent: u64) -> String {
     format!(
         "Notes are {} bytes; recaps show the first {}. The complete text was validated and is stored as an artifact of kind \
          `{WHOLE_NOTES_KIND}`.",

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::ledger::Ledger;
 use super::{
-    Additions, Advance, EngineError, NewSnapshot, advance, answers, context, evidence, verification_wanted,
+    Additions, Advance, EngineError, NewSnapshot, advance, answers, context, evidence, required_verification,
 };
 use crate::derive;
 use crate::interpret::visible_context;
@@ -73,7 +73,7 @@ pub enum Unanswered {
 
 /// The result of asking people during a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FromPeople {
+pub struct PeopleAnswers {
     /// The answers of the client's user.
     pub answers: Vec<PersonAnswer>,
     /// Why answers are missing, if a person was asked.
@@ -130,7 +130,7 @@ impl PersonAnswer {
     }
 }
 
-impl FromPeople {
+impl PeopleAnswers {
     /// The answers as they are recorded with the attempt.
     pub(super) fn artifacts(&self) -> Vec<Value> {
         self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited)).collect()
@@ -214,10 +214,10 @@ pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
         words: None,
         person: None,
     };
-    let people = FromPeople { answers: open.iter().map(yes).collect(), unanswered: None };
+    let people = PeopleAnswers { answers: open.iter().map(yes).collect(), unanswered: None };
     let trial = Advance { people, ..request.clone() };
     // The host verifies the rest after the answers.
-    if trial.verification.is_none() && verification_wanted(&trial)?.is_some() {
+    if trial.verification.is_none() && required_verification(&trial)?.is_some() {
         return Ok(open.iter().map(|need| Question::of(need, &visible)).collect());
     }
     let tried = advance(&trial)?;

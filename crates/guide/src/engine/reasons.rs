@@ -39,15 +39,15 @@ impl Reason {
             }
             Obstacle::MissingInput { key, expected, .. } => {
                 let message = format!("The next loop needs the context key {key:?} to be {expected}.");
-                let fix = format!(
-                    "Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."
-                );
+                let fix = format!("Send it with `context: {{\"{key}\": …}}` when you advance again.");
                 vec![Self::of(obstacle.reason(), step_id).saying(&message, &fix)]
             }
-            Obstacle::LoopLimit { exit, .. } => {
-                let reason = Self::of(obstacle.reason(), step_id);
-                let message = reason.blocker.message.clone();
-                vec![reason.saying(&message, exit)]
+            Obstacle::LoopLimit { title, iteration, max_iterations, exit, .. } => {
+                let message = format!(
+                    "The loop \"{title}\" has run {} passes; the limit is {max_iterations}.",
+                    iteration + 1
+                );
+                vec![Self::of(obstacle.reason(), step_id).saying(&message, exit)]
             }
             Obstacle::MissingDecision { .. } | Obstacle::Broken { .. } => {
                 vec![Self::of(obstacle.reason(), step_id)]
@@ -61,8 +61,8 @@ impl Reason {
         words.replace_range(..1, "T");
         let example = serde_json::json!({ &fault.key: fault.placeholder });
         let fix = format!(
-            "Advance again with the token of this reply and `context`: {example}, with the actual value in place of \
-             the placeholder. If only the user knows it, ask."
+            "Advance again with `context`: {example}, with the actual value in place of the placeholder. If only the \
+             user knows it, ask."
         );
         Self::of(missing_key(&fault.key), step_id).saying(&format!("{words}. {why}"), &fix)
     }
@@ -242,19 +242,19 @@ fn words(reason: &BlockReason) -> (String, String) {
     let (message, fix) = match reason {
         BlockReason::InvalidRequiredOutput { contract_ref } => (
             format!("The output does not match contract {contract_ref}."),
-            "Correct the output and advance again with the token of this reply.".to_owned(),
+            "Correct the output and advance again.".to_owned(),
         ),
         BlockReason::MissingRequiredOutput { contract_ref } => (
             format!("The step requires an artifact for contract {contract_ref}, but none was sent."),
-            "Add the artifact to output.artifacts and advance again with the token of this reply.".to_owned(),
+            "Add the artifact to `output.artifacts` and advance again.".to_owned(),
         ),
         BlockReason::AssessmentFollowupRequired { assessment_id, dimension_id, level, guidance } => (
             format!("Assessment {assessment_id} rates {dimension_id} as {level}."),
-            format!("{guidance} Advance again with a new assessment and the token of this reply."),
+            format!("{guidance} Advance again with a new assessment."),
         ),
         BlockReason::MissingContextKey { key } => (
             format!("The context key {key} is missing or has the wrong type for the next step."),
-            format!("Send it with `context: {{\"{key}\": …}}` when you advance again with the token of this reply."),
+            format!("Send it with `context: {{\"{key}\": …}}` when you advance again."),
         ),
         BlockReason::ContextBudgetExceeded => (
             "The context is too large.".to_owned(),
@@ -262,17 +262,17 @@ fn words(reason: &BlockReason) -> (String, String) {
         ),
         BlockReason::MissingNotes { step_id } => (
             format!("Step {step_id} asks for notes, and none were sent."),
+            // A golden file has these bytes: the same calls keep writing the same snapshots.
             "Add output.notesMarkdown (what you did, what you produced, what is open) and advance again with the token \
              of this reply."
                 .to_owned(),
         ),
         BlockReason::LoopLimitReached { loop_id, iteration, max_iterations } => (
             format!(
-                "Loop {loop_id} has run {} iterations; the limit is {max_iterations}.",
+                "Loop {loop_id} has run {} passes; the limit is {max_iterations}.",
                 iteration + 1
             ),
-            "Advance again with the token of this reply and the decision \"stop\". List what is unfinished in the notes."
-                .to_owned(),
+            "Advance again with the decision \"stop\". List what is unfinished in the notes.".to_owned(),
         ),
         BlockReason::UserOnlyDependency { .. } => (
             "Only the user can resolve this.".to_owned(),

@@ -21,7 +21,7 @@ const SHOWN_OUTPUT: usize = 240;
 ///
 /// # Errors
 /// The errors of [`advance`](super::advance).
-pub fn verification_wanted(request: &Advance<'_>) -> Result<Option<VerificationRequest>, EngineError> {
+pub fn required_verification(request: &Advance<'_>) -> Result<Option<VerificationRequest>, EngineError> {
     let pending = request.snapshot.pending().and_then(|pending| request.workflow.step(&pending.step_id));
     if pending.is_none_or(|step| step.evidence.is_none() && step.delegations.is_empty()) {
         return Ok(None);
@@ -31,7 +31,8 @@ pub fn verification_wanted(request: &Advance<'_>) -> Result<Option<VerificationR
     if judged.evidence.blocks(judged.preferences) {
         return Ok(None);
     }
-    let mut texts: Vec<&str> = judged.notes.iter().map(super::notes::KeptNotes::judged).collect();
+    let autonomy = judged.preferences.autonomy;
+    let mut texts: Vec<&str> = judged.notes.iter().map(|notes| notes.judged(autonomy)).collect();
     // The user's words are not claims of the agent, so they are not checked for citations.
     let is_answer = |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND);
     for artifact in request.output.artifacts.iter().filter(|artifact| !is_answer(artifact)) {
@@ -113,8 +114,8 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
                 ),
                 &format!(
                     "Tell the user that the operator must add `[guide.commands.{name}]` with `argv = [\"program\", \"argument\"]` \
-                     to the settings file (`interlock doctor` shows its path) and restart the server. Then advance again with the \
-                     token of this reply and the same output."
+                     to the settings file (`interlock doctor` shows its path) and restart the server. Then advance again with \
+                     the same output."
                 ),
             )
         }
@@ -125,8 +126,8 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
         CommandOutcome::NotStarted { reason } => invalid(step_id).saying(
             &format!("The command `{name}` could not be started: {reason}."),
             &format!(
-                "Tell the user to check `[guide.commands.{name}]` in the settings file. Then advance again with the token of \
-                 this reply and the same output."
+                "Tell the user to check `[guide.commands.{name}]` in the settings file. Then advance again with the \
+                 same output."
             ),
         ),
         CommandOutcome::Ran { argv, ended, output_tail, .. } => {
@@ -140,7 +141,7 @@ fn command_reason(result: &CommandResult, step_id: &StepName) -> Reason {
             invalid(step_id).saying(
                 &format!("The host ran the command `{name}`: {ended}.{shown}"),
                 &format!(
-                    "Run `{}` in the workspace, fix what it reports, and advance again with the token of this reply. The host \
+                    "Run `{}` in the workspace, fix what it reports, and advance again. The host \
                      then runs it again; notes cannot replace it.",
                     argv.join(" ")
                 ),
@@ -164,8 +165,7 @@ fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Re
         .iter()
         .any(|result| result.finding == verification::CitationFinding::NoWorkspace);
     let fix = if has_workspace {
-        "Open each cited file and look up each commit or branch. Correct the citations, and advance again with the \
-         token of this reply."
+        "Open each cited file and look up each commit or branch. Correct the citations, and advance again."
     } else {
         NO_WORKSPACE
     };
@@ -179,7 +179,7 @@ fn citation_reason(verification: &Verification, step_id: &StepName) -> Option<Re
 pub(super) fn list_reason(fault: ListFault<'_>, step_id: &StepName) -> Reason {
     let (ListFault::Missing { list } | ListFault::TooLong { list, .. }) = fault;
     let fix = format!(
-        "Advance again with the token of this reply and `context`: {{\"{}\": […]}}, a list of at most {} items. The reply \
+        "Advance again with `context`: {{\"{}\": […]}}, a list of at most {} items. The reply \
          then delegates each of them.",
         list.key, list.max_items
     );
@@ -201,7 +201,7 @@ fn delegation_reason(verification: &Verification, step_id: &StepName) -> Option<
             ),
             "Start a subagent for each of them with its call under DELEGATED RUNS. If you cannot start subagents, make the \
              calls yourself, one after another, and follow each run to its end. Repeating a call returns the current step of its \
-             run. Then advance again with the token of this reply.",
+             run. Then advance again.",
         )
     })
 }

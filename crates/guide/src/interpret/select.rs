@@ -200,6 +200,7 @@ impl<'a> Selection<'a> {
                 if evaluation.continues && next >= definition.max_iterations {
                     return Err(Obstacle::LoopLimit {
                         loop_id: frame.loop_id.clone(),
+                        title: definition.title.clone(),
                         iteration: frame.iteration,
                         max_iterations: definition.max_iterations,
                         exit: self.input.workflow.loop_exit(definition),

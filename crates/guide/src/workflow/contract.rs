@@ -222,6 +222,35 @@ mod tests {
         }
     }
 
+    /// Lock: `failureCode` is required iff the use of a capability was attempted and failed.
+    #[test]
+    fn a_failed_use_of_a_capability_has_a_failure_code() {
+        let pack = registry::contract("wr.contracts.capability_observation").unwrap();
+        let missing = "artifacts[0]: `failureCode` is missing: an attempted use that failed needs it";
+        let surplus = "artifacts[0]: `failureCode` is only for `unavailable`";
+        for (provenance, status, code, expected) in [
+            ("attempted_use", "unavailable", None, Some(missing)),
+            ("attempted_use", "unavailable", Some("tool_error"), None),
+            ("attempted_use", "available", None, None),
+            ("attempted_use", "available", Some("tool_error"), Some(surplus)),
+            ("probe_step", "unavailable", None, None),
+            ("manual_claim", "unavailable", None, None),
+        ] {
+            let mut artifact = json!({"kind": pack.artifact_kind, "capability": "delegation",
+                "provenance": provenance, "status": status});
+            if let Some(code) = code {
+                artifact["failureCode"] = code.into();
+            }
+            let issues = match check(pack, &[artifact]) {
+                ContractVerdict::Satisfied { index: 0 } => vec![],
+                ContractVerdict::Invalid { issues } => issues,
+                other => panic!("{other:?}"),
+            };
+            let expected: Vec<&str> = expected.into_iter().collect();
+            assert_eq!(issues, expected, "{provenance}, {status}, {code:?}");
+        }
+    }
+
     /// Finding G7: rules between fields, which the guidance of a contract describes, are checked.
     #[test]
     fn rules_between_members_are_checked() {

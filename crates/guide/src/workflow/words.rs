@@ -26,11 +26,17 @@ impl CompiledWorkflow {
     pub(crate) fn loop_exit(&self, found: &Loop) -> String {
         let what = match &found.control {
             LoopControl::Decision { .. } => "the decision \"stop\"".to_owned(),
-            LoopControl::Condition { mode: ConditionMode::While, .. } => {
-                format!("`context` with which this is false: {}", self.loop_condition(found))
-            }
-            LoopControl::Condition { mode: ConditionMode::Until, .. } => {
-                format!("`context` with which this is true: {}", self.loop_condition(found))
+            // The value of a condition is a fact: a caller must not invent it to get out.
+            LoopControl::Condition { mode, .. } => {
+                let (now, then) = match mode {
+                    ConditionMode::While => ("holds", "no longer holds"),
+                    ConditionMode::Until => ("does not hold", "holds"),
+                };
+                return format!(
+                    "The loop repeats because this {now}: {}. Do not report what is not true: tell the user that the limit is \
+                     reached, and what is left open. When it {then}, advance again with that in `context`.",
+                    self.loop_condition(found)
+                );
             }
             LoopControl::Count { count: Count::Key(key) } => {
                 format!("`context.{key}` of at most {}", found.max_iterations)
@@ -46,7 +52,7 @@ impl CompiledWorkflow {
                 );
             }
         };
-        format!("Advance again with the token of this reply and {what}; say in the notes what is left open.")
+        format!("Advance again with {what}; say in the notes what is left open.")
     }
 
     /// The condition of a loop. That of a jump also holds before the first pass, which is not worth a word.

@@ -305,7 +305,18 @@ fn warnings() {
         step("one"),
         with(step("two"), json!({"prompt": "Set `part`. Use {{part.name}}."}))
     ]));
-    assert!(compiled(set.to_string().as_bytes(), Format::Json).workflow.compiled_warnings.is_empty());
+    let declared = workflow(json!([
+        with(step("one"), json!({"title": "{{file}}", "producesContext": {"size": {"type": "number"}}})),
+        with(
+            step("two"),
+            json!({"prompt": "Use {{size}} {{kind}}.", "requiresContext": {"kind": {"type": "string"}}})
+        ),
+    ]));
+    let declared = with(declared, json!({"inputs": {"file": {"type": "string"}}}));
+    for source in [set, declared] {
+        let warnings = compiled(source.to_string().as_bytes(), Format::Json).workflow.compiled_warnings;
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! (finding B1). The context and preferences that a blocked attempt sent are kept (findings B2 and B3).
 
 use guide::engine::EngineError;
-use guide::project::way::{Skipped, StepPlace, selected_at, skipped_before};
+use guide::project::arrival::{Skipped, StepPlace, selected_at, skipped_before};
 use guide::record::{
     Autonomy, BlockerCode, EngineState, Event, EventData, GapSeverity, NodeId, NodeKind, Pointer,
     Preferences, RiskPolicy,
@@ -271,8 +271,23 @@ fn notes_are_validated_as_they_are_stored() {
         *code == BlockerCode::InvalidRequiredOutput
             && words.contains("The notes are 65,537 bytes; the limit is 65,536.")
     };
-    assert!(found.iter().any(sizes), "{found:?}");
+    assert!(
+        matches!(found.as_slice(), [one] if sizes(one)),
+        "the evidence is not reported as missing: {found:?}"
+    );
     assert!(harness.events.iter().all(|event| stored_notes(event).is_none()));
+
+    // A run that never stops stores the beginning, and says what that lacks.
+    let mut harness = Harness::start(workflow(steps), json!({}), Some(NEVER_STOP));
+    let root = harness.root.clone();
+    harness.advance(&root, Call::notes(evidence_after(65_537)));
+    let gap = |event: &Event| match &event.data {
+        EventData::GapRecorded { summary, .. } => Some(summary.clone()),
+        _ => None,
+    };
+    let gaps: Vec<String> = harness.events.iter().filter_map(gap).collect();
+    assert!(gaps.iter().any(|gap| gap.contains("the limit is 65,536")), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| gap.contains("Say it (not found in the notes)")), "{gaps:?}");
 }
 
 fn stored_notes(event: &Event) -> Option<Value> {

@@ -4,7 +4,7 @@ use guide::delegation::ChildHandle;
 use guide::record::{
     Autonomy, Block, Blocker, BlockerCode, EngineState, GapSeverity, NodeId, Preferences, RiskPolicy,
 };
-use guide::render::{self, Facts, Occasion};
+use guide::render::{self, Occasion, PromptInput};
 use guide::verification::{ChildStatus, DelegationResult, Verification};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ fn a_parallel_for_each_hands_out_one_run_for_each_item() {
     let wanted = harness.wanted(&root, Call::notes("Done.")).unwrap().unwrap();
     let places: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
     assert_eq!(places, [0, 2], "the condition is about the item");
-    let facts = Facts {
+    let facts = PromptInput {
         workflow: &harness.workflow,
         state: harness.snapshot(&root),
         context: harness.state.context(&harness.state.runs()[0].id),
@@ -153,7 +153,7 @@ fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
     let state = harness.snapshot(&harness.root);
     let context = harness.state.context(&harness.state.runs()[0].id);
     let facts =
-        Facts { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
+        PromptInput { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
     let prompt = render::pending(facts).unwrap().prompt;
     for says in [
         "delegate these 2 tasks to subagents IN PARALLEL, all in one response",

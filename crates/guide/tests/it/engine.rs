@@ -421,7 +421,7 @@ fn an_inner_loop_can_iterate_over_a_list_in_the_outer_item() {
     let mut titles = Vec::new();
     let mut node = run.root.clone();
     while run.pending(&node).is_some() {
-        let facts = guide::render::Facts {
+        let facts = guide::render::PromptInput {
             blockers: &[],
             workflow: &run.workflow,
             state: run.snapshot(&node),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use guide::derive;
 use guide::engine::{
-    self, Additions, Advance, AnswerOutcome, Checkpoint, EngineError, FromPeople, Output, PersonAnswer,
+    self, Additions, Advance, AnswerOutcome, Checkpoint, EngineError, Output, PeopleAnswers, PersonAnswer,
     Question, Start,
 };
 use guide::plan::{AppendPlan, Planned};
@@ -133,7 +133,7 @@ impl Harness {
         call: Call,
     ) -> Result<Option<VerificationRequest>, EngineError> {
         let attempt_id = self.attempt(node);
-        engine::verification_wanted(&Advance {
+        engine::required_verification(&Advance {
             state: &self.state,
             node_id: node,
             attempt_id: &attempt_id,
@@ -254,7 +254,7 @@ pub(crate) struct Call {
     pub(crate) notes: Option<&'static str>,
     pub(crate) artifacts: Vec<Value>,
     pub(crate) context: Option<Map<String, Value>>,
-    pub(crate) people: FromPeople,
+    pub(crate) people: PeopleAnswers,
     pub(crate) preferences: Option<Preferences>,
     pub(crate) verification: Option<Verification>,
 }

@@ -100,8 +100,11 @@ fn a_jump_past_the_limit_is_a_typed_block() {
     let EngineState::Blocked(state) = harness.snapshot(&node) else { panic!("{:?}", harness.pending(&node)) };
     let codes: Vec<BlockerCode> = state.blocked.blockers().blockers().iter().map(|one| one.code).collect();
     assert_eq!(codes, [BlockerCode::LoopLimitReached]);
-    let fix = state.blocked.blockers().blockers()[0].suggested_fix.clone().unwrap();
-    assert!(fix.contains("`context` with which this is false: works is false"), "{fix}");
+    let blocker = state.blocked.blockers().blockers()[0].clone();
+    let title = &harness.workflow.loops[0].title;
+    assert_eq!(blocker.message, format!("The loop \"{title}\" has run 3 passes; the limit is 3."));
+    let fix = blocker.suggested_fix.unwrap();
+    assert!(fix.contains("because this holds: works is false. Do not report what is not true"), "{fix}");
     let node = harness.advance(&node, Call::context(json!({"works": true})));
     assert_eq!(harness.pending(&node).as_deref(), Some("report"), "the key decides, and not the limit");
 

@@ -1,6 +1,6 @@
 //! Answers that a person gave directly, in contrast to claims of the caller (finding G2).
 
-use guide::engine::{AnswerOutcome, FromPeople, PersonAnswer, Unanswered};
+use guide::engine::{AnswerOutcome, PeopleAnswers, PersonAnswer, Unanswered};
 use guide::record::{
     Autonomy, Block, Blocked, Blocker, BlockerCode, EngineState, EventData, NodeId, OutputPayload,
     Preferences, RiskPolicy,
@@ -38,12 +38,12 @@ fn said(outcome: AnswerOutcome) -> PersonAnswer {
     PersonAnswer { dependency_id: "confirmation".to_owned(), outcome, words: None, person: None }
 }
 
-fn elicited(outcome: AnswerOutcome) -> FromPeople {
-    FromPeople { answers: vec![said(outcome)], unanswered: None }
+fn elicited(outcome: AnswerOutcome) -> PeopleAnswers {
+    PeopleAnswers { answers: vec![said(outcome)], unanswered: None }
 }
 
-fn no_answer(why: Unanswered) -> FromPeople {
-    FromPeople { answers: Vec::new(), unanswered: Some(why) }
+fn no_answer(why: Unanswered) -> PeopleAnswers {
+    PeopleAnswers { answers: Vec::new(), unanswered: Some(why) }
 }
 
 fn blocker(run: &Harness, node: &NodeId) -> Blocker {
@@ -75,7 +75,7 @@ fn the_log_has_the_provenance_of_answers_and_a_step_can_require_a_person() {
         forged["person"] = json!("another person");
         forged
     };
-    let none = FromPeople::default;
+    let none = PeopleAnswers::default;
     let late = || no_answer(Unanswered::TimedOut { seconds: 300 });
     // The artifacts, the answers; whether the run continues without and with the requirement; what is
     // recorded.
@@ -128,7 +128,7 @@ fn the_log_has_the_provenance_of_answers_and_a_step_can_require_a_person() {
 #[test]
 fn a_block_says_what_happened_and_where_to_answer() {
     let cases = [
-        (vec![claim("given")], FromPeople::default(), "requires that a person gives it directly"),
+        (vec![claim("given")], PeopleAnswers::default(), "requires that a person gives it directly"),
         (vec![], no_answer(Unanswered::TimedOut { seconds: 300 }), "did not answer within 300 seconds"),
         (vec![], no_answer(Unanswered::Dismissed), "closed the question without an answer"),
         (vec![], no_answer(Unanswered::Failed), "could not get an answer"),

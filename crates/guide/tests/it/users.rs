@@ -5,7 +5,7 @@ use guide::record::{
     Autonomy, Block, BlockReason, Blocked, Blocker, BlockerCode, EngineState, EventData, GapReason,
     GapSeverity, NodeId, OutputPayload, Pointer, Preferences, RiskPolicy, StepName, UserOnlyDependency,
 };
-use guide::render::{self, Facts, Occasion};
+use guide::render::{self, Occasion, PromptInput};
 use guide::workflow::compiled::{CompiledWorkflow, Condition};
 use serde_json::{Value, json};
 
@@ -296,7 +296,7 @@ fn the_prompt_says_what_the_step_needs_and_how_to_send_it() {
         let run = Harness::start(needing(members), context, None);
         let root = run.root.clone();
         let context = run.state.context(&run.state.runs()[0].id).clone();
-        let facts = Facts {
+        let facts = PromptInput {
             blockers: &[],
             workflow: &run.workflow,
             state: run.snapshot(&root),

@@ -13,14 +13,14 @@ pub(crate) struct Key {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// List the signing keys by fingerprint. The keys are never shown.
+    /// List the signing keys by fingerprint, and the API keys by id. The keys are never shown.
     #[command(after_help = "\
 Examples:
-  Show the current and the previous key:
+  Show the signing keys and the API keys:
     interlock key list
 
-  Compare with another data directory:
-    interlock key list --json")]
+  Which API keys are valid, for a script:
+    interlock key list --json | jq '.apiKeys[] | select(.status == \"valid\") | .id'")]
     List(OutputFormat),
 
     /// Create a new signing key; the current key becomes the previous key.
@@ -37,7 +37,10 @@ Examples:
     interlock key rotate && interlock key rotate")]
     Rotate(OutputFormat),
 
-    NewApiKey(NewApiKey),
+    #[command(alias = "new-api-key")]
+    New(NewApiKey),
+
+    Revoke(RevokeApiKey),
 }
 
 /// Create an API key for clients of `interlock serve`. It is shown once.
@@ -47,17 +50,17 @@ Examples:
 #[command(after_help = "\
 Examples:
   A key for the default tenant with all tenant scopes:
-    interlock key new-api-key
+    interlock key new
 
   A key that can also administer the host (metrics, keys, workflow sources):
-    interlock key new-api-key --scope host:admin --scope runs:read
+    interlock key new --scope host:admin --scope runs:read
 
   A read-only key for another tenant that expires after 30 days:
-    interlock key new-api-key --tenant acme --scope runs:read --scope manifest:read --expires 30d
+    interlock key new --tenant acme --scope runs:read --scope manifest:read --expires 30d
 
   A key for an agent over MCP, and a key for a single session that expires after one day:
-    interlock key new-api-key --scope sessions:drive
-    interlock key new-api-key --session sess_EXAMPLE --expires 1d")]
+    interlock key new --scope sessions:drive
+    interlock key new --session sess_EXAMPLE --expires 1d")]
 pub(crate) struct NewApiKey {
     /// The tenant of the key.
     #[arg(long, value_name = "T", default_value = "default")]
@@ -83,11 +86,34 @@ pub(crate) struct NewApiKey {
     pub(crate) answering: OutputFormat,
 }
 
+/// Revoke an API key. Clients that use it are refused within a second. This cannot be undone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  Revoke a key by the id that `interlock key list` shows:
+    interlock key revoke key_0123456789ab --yes")]
+pub(crate) struct RevokeApiKey {
+    /// The id of the key.
+    pub(crate) id: String,
+
+    /// The tenant of the key. Default: the tenant that has a key with this id.
+    #[arg(long, value_name = "T")]
+    pub(crate) tenant: Option<String>,
+
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) answering: OutputFormat,
+}
+
 impl KeyCommand {
     pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
             Self::List(answering) | Self::Rotate(answering) => *answering,
-            Self::NewApiKey(new) => new.answering,
+            Self::New(new) => new.answering,
+            Self::Revoke(revoke) => revoke.answering,
         }
     }
 }

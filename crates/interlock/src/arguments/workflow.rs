@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::OutputFormat;
+use super::{OutputFormat, Target};
 
 /// List, show, validate, test, draw, compile and create workflows.
 #[derive(Debug, Args)]
@@ -20,6 +20,7 @@ pub(crate) enum WorkflowCommand {
     Validate(WorkflowValidate),
     Compile(WorkflowCompile),
     New(WorkflowNew),
+    Register(WorkflowRegister),
     Expand(WorkflowExpand),
     Test(WorkflowTest),
     Preview(WorkflowPreview),
@@ -28,8 +29,9 @@ pub(crate) enum WorkflowCommand {
 impl WorkflowCommand {
     pub(crate) const fn answering(&self) -> OutputFormat {
         match self {
-            Self::List(arguments) => arguments.answering,
-            Self::Show(arguments) => arguments.answering,
+            Self::List(arguments) => arguments.target.answering,
+            Self::Show(arguments) => arguments.target.answering,
+            Self::Register(arguments) => arguments.target.answering,
             Self::Validate(arguments) => arguments.answering,
             Self::Compile(arguments) => arguments.answering,
             Self::New(arguments) => arguments.answering,
@@ -38,6 +40,41 @@ impl WorkflowCommand {
             Self::Preview(arguments) => arguments.answering,
         }
     }
+}
+
+/// What executes a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkflowKind {
+    /// The server executes its `nodes`.
+    Run,
+    /// An agent is guided through its `steps`.
+    Guided,
+}
+
+/// Register workflow files, so that they can be started by id.
+///
+/// A run workflow is registered with the server. A guided workflow is copied into your folder of
+/// workflows, from which `interlock mcp` and `interlock serve` load it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  Register with the local server, then start it:
+    interlock workflow register incident.json
+    interlock run incident
+
+  Register with another server:
+    interlock workflow register incident.json --context prod")]
+pub(crate) struct WorkflowRegister {
+    /// The workflow files.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Replace a guided workflow with the same id.
+    #[arg(long)]
+    pub(crate) replace: bool,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// Workflow sources, in addition to the user's folder and the attached sources.
@@ -67,7 +104,10 @@ Examples:
     interlock workflow list --tag review_audit --json
 
   Include an additional folder:
-    interlock workflow list --workflows ./drafts")]
+    interlock workflow list --workflows ./drafts
+
+  The run workflows of a server:
+    interlock workflow list --kind run --context prod")]
 pub(crate) struct WorkflowList {
     /// Only workflows with this tag; may be repeated.
     #[arg(long, value_name = "TAG")]
@@ -76,11 +116,15 @@ pub(crate) struct WorkflowList {
     #[command(flatten)]
     pub(crate) sources: WorkflowSources,
 
+    /// Only workflows of this kind. Run workflows are listed if a server is running.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<WorkflowKind>,
+
     #[command(flatten)]
-    pub(crate) answering: OutputFormat,
+    pub(crate) target: Target,
 }
 
-/// Show a compiled workflow: steps, loops, contracts, and the origin of each.
+/// Show a guided workflow as a run would be pinned to it, or a run workflow as it was registered.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -91,14 +135,14 @@ Examples:
     interlock workflow show project.release --json")]
 pub(crate) struct WorkflowShow {
     /// The workflow id.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = clap_complete::engine::ArgValueCandidates::new(crate::completion::workflows))]
     pub(crate) id: String,
 
     #[command(flatten)]
     pub(crate) sources: WorkflowSources,
 
     #[command(flatten)]
-    pub(crate) answering: OutputFormat,
+    pub(crate) target: Target,
 }
 
 /// Validate workflow files and report all problems at once.

@@ -1,15 +1,18 @@
 //! `interlock hook`.
 
+mod refusals;
 mod response;
+mod shell;
 
 use std::io::Read as _;
 use std::path::Path;
 
-use host::guided::Verifier;
-use host::system::{Clock as _, SystemClock};
+use guided::Verifier;
 use serde_json::Value;
+use system::{Clock as _, SystemClock};
 
-use self::response::{Event, respond};
+use self::refusals::RefusalCounts;
+use self::response::{Event, EventKind, respond};
 use crate::arguments::{Globals, Hook};
 use crate::failure::{ExitStatus, Failure};
 use crate::output;
@@ -41,10 +44,18 @@ fn reply(arguments: &Hook, globals: &Globals) -> Option<Value> {
     }
     let workspace = event.workspace.clone().or_else(|| std::env::current_dir().ok())?;
     let run = open_run(&settings, &workspace)?;
-    respond(arguments.client, &event, &run, SystemClock.now_ms())
+    let response = respond(arguments.client, &event, &run, SystemClock.now_ms())?;
+    if let EventKind::Stop { sent_back } = event.kind {
+        let counts = RefusalCounts::of(&settings.data_dir.value);
+        let position = run.resume_call.params.to_string();
+        if !counts.may_refuse(&event.conversation, &position, sent_back) {
+            return None;
+        }
+    }
+    Some(response)
 }
 
-fn open_run(settings: &Settings, workspace: &Path) -> Option<host::guided::OpenRun> {
+fn open_run(settings: &Settings, workspace: &Path) -> Option<guided::OpenRun> {
     let guided = service::open_guided(settings, Verifier::none()).ok()?;
     ports::wait(guided.open_run(workspace)).ok()?
 }

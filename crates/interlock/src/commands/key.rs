@@ -1,12 +1,15 @@
 //! `interlock key`.
 
 mod api_key;
+mod list;
+mod revoke;
 
 use guide::token::Keyring;
-use host::system::{Entropy as _, SystemEntropy};
 use serde_json::{Value, json};
+use system::{Entropy as _, SystemEntropy};
 
 use crate::arguments::{Globals, KeyCommand};
+use crate::commands::serve::store::shared_sessions;
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, Cell, DIM, GOOD, Layout, Table};
 use crate::service;
@@ -15,20 +18,25 @@ use crate::settings::Settings;
 pub(crate) fn run(command: &KeyCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     let keyring = match command {
-        KeyCommand::NewApiKey(new) => return api_key::run(new, &settings),
-        KeyCommand::List(_) => service::open_files_to_read(&settings)?.keyring()?,
+        KeyCommand::New(new) => return api_key::run(new, &settings),
+        KeyCommand::Revoke(revoke) => return revoke::run(revoke, &settings),
+        KeyCommand::List(answering) => return list::run(*answering, &settings),
         KeyCommand::Rotate(_) => {
             let mut entropy = [0; 32];
             SystemEntropy
                 .fill(&mut entropy)
                 .map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
-            Some(service::open_files(&settings)?.rotate_keys(entropy)?)
+            let rotated = match shared_sessions(&settings)? {
+                Some(stores) => ports::wait(ports::wait(stores.open(None))?.rotate_keys(entropy))?,
+                None => service::open_files(&settings)?.rotate_keys(entropy)?,
+            };
+            Some(rotated)
         }
     };
     if command.answering().json {
         output::json(&document(keyring.as_ref()), Layout::Compact)?;
     } else {
-        output::text(&words(keyring.as_ref(), matches!(command, KeyCommand::Rotate(_))))?;
+        output::text(&words(keyring.as_ref(), true))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -7,7 +7,7 @@ mod entry;
 
 use std::sync::Arc;
 
-use host::guided::Workspaces;
+use guided::Workspaces;
 use server::GuideService;
 
 use crate::arguments::{Globals, Mcp, McpCommand};

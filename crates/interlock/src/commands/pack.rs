@@ -39,7 +39,7 @@ impl From<PackError> for Failure {
 }
 
 fn now() -> canon::time::Timestamp {
-    use host::system::{Clock as _, SystemClock};
+    use system::{Clock as _, SystemClock};
     canon::time::Timestamp(SystemClock.now_ms())
 }
 

@@ -9,13 +9,14 @@ mod lock;
 mod mcp;
 mod pack_registry;
 mod plugins;
+mod shared_keys;
 pub(crate) mod store;
 mod traces;
 mod triggers;
 mod workflows;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use canon::error::Envelope;
@@ -24,15 +25,16 @@ use console::{Console, SignInLinks};
 use flow::definition::Capabilities;
 use flow::id::Tenant;
 use guide::token::Keyring;
-use host::guided::{Tenants, WorkspaceRoots};
-use host::runs::audit::Anchors;
-use host::runs::keys::hash;
-use host::runs::rates::RateLimiter;
-use host::runs::secrets::{ConfiguredSecrets, SecretReference, Secrets};
-use host::runs::{AuditKey, Options, Runs};
-use host::system::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
+use guided::{Tenants, WorkspaceRoots};
+use guided_node::{GuidedNodes, SessionKeys};
 use postgres::Role;
+use runs::audit::Anchors;
+use runs::keys::hash;
+use runs::rates::RateLimiter;
+use runs::{EndedRuns, Options, Runs};
 use storage::sqlite::{OpenError, SqliteRuns};
+use system::secrets::{ConfiguredSecrets, SecretReference, Secrets};
+use system::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
 
 use crate::arguments::{Globals, Serve};
 use crate::client::{Client, until_ready};
@@ -71,7 +73,10 @@ pub(crate) struct Opened {
     pub(crate) settings: Settings,
     pub(crate) url: String,
     limits: Limits,
-    collector: Option<Arc<traces::Collector>>,
+    /// The exporter of traces, until it starts.
+    exporter: Mutex<Option<traces::TraceExporter>>,
+    tenants: Arc<Tenants>,
+    guided_nodes: GuidedNodes,
     runs: Runs,
     store: Store,
     listener: std::net::TcpListener,
@@ -93,8 +98,10 @@ impl Opened {
     pub(crate) fn sign_in_link(&self, key: &str, path: &str) -> Result<String, Failure> {
         let now = Timestamp(SystemClock.now_ms());
         let issued = self.sign_in_links.issue(hash(key), path, now, &SystemEntropy);
-        let link =
-            issued.map_err(|cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause })?;
+        let link = issued.map_err(|cause| Failure::Unreadable {
+            name: "the system's random number generator".to_owned(),
+            cause,
+        })?;
         Ok(format!("{}{link}", self.url))
     }
 }
@@ -106,7 +113,7 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
         .with_database(arguments.database.as_deref());
     // Settings errors are reported before anything else happens.
     let limits = Limits::of(&settings)?;
-    let collector = traces::Collector::of(&settings)?.map(Arc::new);
+    let collector = traces::Collector::of(&settings)?;
     if arguments.mcp_without_key {
         refuse_unless_local(arguments, &settings)?;
     }
@@ -120,21 +127,32 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
             .suggest("Omit --new-database. To create tables in PostgreSQL, run `interlock database init`.")
             .into());
         }
-        database::begin_anew(&settings)?;
+        database::start_empty(&settings)?;
     }
     let listener = std::net::TcpListener::bind(arguments.listen)
         .map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let address = listener.local_addr().map_err(|cause| cannot_listen(arguments.listen, &cause))?;
     let url = arguments.public_url.clone().or_else(|| settings.public_url.value.clone());
     let url = url.unwrap_or_else(|| format!("http://{address}"));
-    let (runs, store) = open_runs(&settings, url.trim_end_matches('/'), Role::Host)?;
+    let (store, keyring) = open_store_and_keys(&settings, Role::Host)?;
+    let stores = store.session_stores(&settings)?;
+    // The caller may be a thread of the runtime, whose other threads do the work of a database.
+    let opened = tokio::task::block_in_place(|| ports::wait(service::open_tenants(&settings, stores)));
+    let tenants = Arc::new(opened?);
+    let keys = session_keys(&keyring);
+    let guided_nodes = service::guided_nodes(&settings, keys, Arc::clone(&tenants), Some(address))?;
+    let (exporter, ended_runs) = collector.map(traces::TraceExporter::new).unzip();
+    let parts = Parts { guided_nodes: Some(guided_nodes.clone()), ended_runs };
+    let runs = build_runs(&settings, url.trim_end_matches('/'), &store, &keyring, parts)?;
     let plugins = plugins::Frames::open(&settings, runs.public_url())?;
     let url = format!("http://{address}");
     Ok(Opened {
         settings,
         url,
         limits,
-        collector,
+        exporter: Mutex::new(exporter),
+        tenants,
+        guided_nodes,
         runs,
         store,
         listener,
@@ -159,15 +177,14 @@ pub(crate) async fn serve(
 ) -> Result<ExitStatus, Failure> {
     let Opened { settings, limits, runs, address, .. } = opened;
     let (limits, runs, address) = (*limits, runs.clone(), *address);
-    let sending =
-        opened.collector.clone().and_then(|collector| traces::TraceExporter::begin(&runs, collector));
+    let exporter = opened.exporter.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let sending = exporter.map(|exporter| exporter.start(&runs));
     if let Some(made) = keys::prepare(&runs, settings, address).await? {
         greeting.show_key(&made)?;
     }
-    let tenants = Arc::new(service::open_tenants(settings).await?);
+    let tenants = Arc::clone(&opened.tenants);
     let fixtures = server::http::Fixtures::default();
     let loaded = workflows::load(&runs, &arguments.workflows, &fixtures).await;
-    let guided_nodes = service::walk(&runs, settings, Arc::clone(&tenants), Some(address))?;
     // Collect unfinished runs before the first request is accepted: later runs are not recovered.
     // They are recovered while requests are served, so that a run with a slow recovery can be
     // cancelled; `/readyz` reports when all of them continue.
@@ -200,7 +217,7 @@ pub(crate) async fn serve(
             workspace_roots: WorkspaceRoots::new(settings.workspace_roots.value.clone()),
             allowed_origins: settings.allowed_origins.value.clone(),
         },
-        shelves: pack_registry::open(settings)?,
+        pack_registries: pack_registry::open(settings)?,
         pages: Some(console(opened, Arc::clone(&tenants))?.router()),
     });
     let cannot = |cause: std::io::Error| cannot_listen(address, &cause);
@@ -224,7 +241,7 @@ pub(crate) async fn serve(
     let frames = opened.plugins.serve(limits.connections)?;
     let served = server::http::serve(listener, state, stop).await;
     tenants.stop_verifying();
-    guided_nodes.stop_agents().await;
+    opened.guided_nodes.stop_agents().await;
     if let Some(frames) = frames {
         frames.end().await;
     }
@@ -257,7 +274,7 @@ async fn recover(runs: Runs) {
 /// The console, on the same runs and sessions.
 fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
     let Opened { settings, runs, .. } = opened;
-    let keyring = keyring(settings)?;
+    let keyring = keyring(settings, &opened.store)?;
     let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
     let options = console::Options {
         runs: runs.clone(),
@@ -282,22 +299,44 @@ fn keep<F: Future<Output = ()>>(runs: &Runs, what: impl FnOnce(Runs) -> F) -> F 
     what(runs.clone())
 }
 
-/// The runs, in the data directory or in PostgreSQL, and their store. A data directory is created if missing.
-pub(crate) fn open_runs(settings: &Settings, public_url: &str, role: Role) -> Result<(Runs, Store), Failure> {
-    let keyring = keyring(settings)?;
-    let keys_dir = settings.data_dir.value.join("keys");
-    // Before the audit key is created: if that key exists, there was a database.
+/// What runs use that only some commands have.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) guided_nodes: Option<GuidedNodes>,
+    pub(crate) ended_runs: Option<EndedRuns>,
+}
+
+/// The store, in the data directory or in PostgreSQL, and the keys that sign tokens. A data directory is created if missing.
+pub(crate) fn open_store_and_keys(settings: &Settings, role: Role) -> Result<(Store, Keyring), Failure> {
+    let local = keyring_of_directory(settings)?;
     let store = Store::open(settings, role)?;
-    let audit_key = AuditKey::load_or_create(&keys_dir, &SystemEntropy).map_err(|cause| {
-        Failure::Unreadable { name: format!("the audit key in {}", keys_dir.display()), cause }
-    })?;
+    let keyring = shared_keys::keyring(&store, local)?;
+    Ok((store, keyring))
+}
+
+/// The runs and their store, for commands that read and change records and execute nothing.
+pub(crate) fn open_for_command(settings: &Settings) -> Result<(Runs, Store), Failure> {
+    let (store, keyring) = open_store_and_keys(settings, Role::Command)?;
+    let runs = build_runs(settings, "", &store, &keyring, Parts::default())?;
+    Ok((runs, store))
+}
+
+/// The runs in a store.
+pub(crate) fn build_runs(
+    settings: &Settings,
+    public_url: &str,
+    store: &Store,
+    keyring: &Keyring,
+    parts: Parts,
+) -> Result<Runs, Failure> {
+    // After the store is open: if this key exists, there was a database.
+    let audit_key = shared_keys::audit_key(settings, store)?;
     let anchors = Anchors::open(&settings.data_dir.value).map_err(|cause| Failure::Unreadable {
         name: settings.data_dir.value.display().to_string(),
         cause,
     })?;
-    let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
     let secrets = Arc::new(secrets(settings)?);
-    let runs = Runs::new(Options {
+    let mut options = Options {
         store: store.port(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
@@ -307,15 +346,30 @@ pub(crate) fn open_runs(settings: &Settings, public_url: &str, role: Role) -> Re
             mock_agent: has_seams(),
             ..Capabilities::OURS
         },
-        token_secrets: keys.map(|key| key.derive("interrupt tokens")).collect(),
+        token_secrets: token_secrets(keyring),
         public_url: public_url.to_owned(),
         audit_key,
         secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
         outbound: outbound::Client::new(settings.private_networks.value.reach(EgressUse::Webhooks)),
-    });
-    runs.anchor_audit(anchors);
-    runs.equip(executors::open(settings, &runs, secrets, has_seams())?);
-    Ok((runs, store))
+        executors: None,
+        guided_nodes: parts.guided_nodes,
+        anchors: Some(anchors),
+        ended_runs: parts.ended_runs,
+    };
+    // What packs may require depends on the other options.
+    options.executors = Some(executors::open(settings, &options, secrets, has_seams())?);
+    Ok(Runs::new(options))
+}
+
+/// The secrets that sign interrupt tokens and session keys, the current one first.
+fn token_secrets(keyring: &Keyring) -> Vec<[u8; 32]> {
+    let keys = std::iter::once(&keyring.current).chain(&keyring.previous);
+    keys.map(|key| key.derive("interrupt tokens")).collect()
+}
+
+/// Issues the keys of agents for one session.
+pub(crate) fn session_keys(keyring: &Keyring) -> SessionKeys {
+    SessionKeys::new(token_secrets(keyring))
 }
 
 /// Whether endpoints for conformance suites are served.
@@ -328,11 +382,17 @@ fn is_set(name: &str) -> bool {
     std::env::var(name).is_ok_and(|value| value == "true")
 }
 
+/// The keys that sign tokens, created if missing.
+fn keyring(settings: &Settings, store: &Store) -> Result<Keyring, Failure> {
+    shared_keys::keyring(store, keyring_of_directory(settings)?)
+}
+
 /// The keys of the data directory, created if missing.
-fn keyring(settings: &Settings) -> Result<Keyring, Failure> {
+fn keyring_of_directory(settings: &Settings) -> Result<Keyring, Failure> {
     let mut entropy = [0; 32];
-    let no_entropy = |cause| Failure::Unreadable { name: "the system's entropy".to_owned(), cause };
-    SystemEntropy.fill(&mut entropy).map_err(no_entropy)?;
+    let unreadable =
+        |cause| Failure::Unreadable { name: "the system's random number generator".to_owned(), cause };
+    SystemEntropy.fill(&mut entropy).map_err(unreadable)?;
     Ok(service::open_files(settings)?.keyring_or_create(entropy)?)
 }
 
@@ -372,7 +432,7 @@ pub(crate) fn open_store(settings: &Settings) -> Result<SqliteRuns, Failure> {
 }
 
 /// A refusal of the host as a CLI error.
-pub(crate) fn refused(refusal: &host::runs::Refusal) -> Failure {
+pub(crate) fn refused(refusal: &runs::Refusal) -> Failure {
     Envelope::new(CommandErrorCode::HostRefused, refusal.to_string())
         .suggest("See docs/openwop.md for the meaning of each code.")
         .detail("error", refusal.code.as_str())

@@ -5,6 +5,7 @@ mod expand;
 mod list;
 mod new;
 mod preview;
+mod register;
 mod show;
 mod starter;
 mod test;
@@ -15,12 +16,12 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use catalogue::Catalogue;
 use flow::definition::{Capabilities, PackTypes};
 use guide::workflow::compile::{Bindings, Validation};
 use guide::workflow::ids::SourceOrigin;
 use guide::workflow::problem::{Problem, ProblemCode};
 use guide::workflow::source::{Format, MAX_SOURCE_BYTES};
-use host::catalogue::Catalogue;
 use packs::install::InstalledPacks;
 
 use crate::arguments::{Globals, WorkflowCommand, WorkflowSources};
@@ -32,8 +33,9 @@ use crate::settings::Settings;
 pub(crate) fn run(command: &WorkflowCommand, globals: &Globals) -> Result<ExitStatus, Failure> {
     let settings = Settings::load(globals)?;
     match command {
-        WorkflowCommand::List(arguments) => list::run(arguments, settings),
-        WorkflowCommand::Show(arguments) => show::run(arguments, settings),
+        WorkflowCommand::List(arguments) => list::run(arguments, globals, settings),
+        WorkflowCommand::Show(arguments) => show::run(arguments, globals, settings),
+        WorkflowCommand::Register(arguments) => register::run(arguments, globals, &settings),
         WorkflowCommand::Validate(arguments) => validate::run(arguments, &settings),
         WorkflowCommand::Compile(arguments) => compile::run(arguments),
         WorkflowCommand::New(arguments) => new::run(arguments),

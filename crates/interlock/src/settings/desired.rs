@@ -49,7 +49,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 20] {
+fn rows(settings: &Settings) -> [Row; 21] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -79,6 +79,7 @@ fn rows(settings: &Settings) -> [Row; 20] {
         ),
         row("egress.private", settings.private_networks.value.lines(), &settings.private_networks),
         row("database.url", database(settings).into_iter().collect(), &settings.database_url),
+        row("database.master_key", settings.master_key.value.iter().cloned().collect(), &settings.master_key),
         row("secrets", secrets.collect(), &settings.secrets),
         row("models", sections(settings, &settings.models.value), &settings.models),
         row("envelopes", sections(settings, &settings.envelopes.value), &settings.envelopes),

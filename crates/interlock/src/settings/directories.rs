@@ -23,9 +23,14 @@ pub(super) fn data_dir(environment: Environment<'_>) -> Result<PathBuf, Failure>
     Ok(base.join(FOLDER))
 }
 
+/// The user's folder for configuration.
+pub(super) fn config_dir(environment: Environment<'_>) -> Option<PathBuf> {
+    Some(user_folder(environment, "XDG_CONFIG_HOME", ".config")?.join(FOLDER))
+}
+
 /// The user's workflow folder.
 pub(super) fn user_workflows(environment: Environment<'_>) -> Option<PathBuf> {
-    Some(user_folder(environment, "XDG_CONFIG_HOME", ".config")?.join(FOLDER).join("workflows"))
+    Some(config_dir(environment)?.join("workflows"))
 }
 
 fn user_folder(environment: Environment<'_>, variable: &str, below_home: &str) -> Option<PathBuf> {

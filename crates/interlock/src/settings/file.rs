@@ -54,6 +54,7 @@ macro_rules! keys {
 
 keys! {
     "data_dir" => data_dir: PathBuf = path;
+    "database.master_key" => master_key: String = reference;
     "database.url" => database_url: String = text;
     "datasources" => datasources: Sections = datasources;
     "egress.private" => private_networks: PrivateNetworks = private_networks;
@@ -226,6 +227,10 @@ impl<'a> Entry<'a> {
 
     fn text(&self) -> Result<String, Failure> {
         self.wanted("a string in quotes", |item| item.as_str().map(str::to_owned))
+    }
+
+    fn reference(&self) -> Result<String, Failure> {
+        self.wanted("a reference such as `env:NAME` or `file:/path`", |item| item.as_str().map(str::to_owned))
     }
 
     fn url(&self) -> Result<String, Failure> {
@@ -458,12 +463,12 @@ impl<'a> Entry<'a> {
     /// The arguments of an agent. A misspelled placeholder would reach the program as it is.
     fn agent_argv(&self) -> Result<Vec<String>, Failure> {
         let argv = self.argv()?;
-        match argv.iter().find_map(|part| host::guided_node::unknown_placeholder(part)) {
+        match argv.iter().find_map(|part| guided_node::unknown_placeholder(part)) {
             None => Ok(argv),
             Some(name) => {
                 let message = format!("`{}` has the unknown placeholder `{{{name}}}`", self.key);
                 let known: Vec<_> =
-                    host::guided_node::PLACEHOLDERS.iter().map(|name| format!("`{{{name}}}`")).collect();
+                    guided_node::PLACEHOLDERS.iter().map(|name| format!("`{{{name}}}`")).collect();
                 Err(self
                     .reader
                     .invalid(CommandErrorCode::ConfigInvalid, self.item.span(), &message)

@@ -10,7 +10,7 @@ async fn a_rejection_records_its_reason_and_the_run_page_updates_live() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let run = server.create("hello", json!({"text": "good morning"})).await;
-    sign_in(&browser, &format!("{}/runs/{run}", server.url), KEY).await;
+    sign_in(&browser, &format!("{}/console/runs/{run}", server.url), KEY).await;
     browser.see_text("waiting approval").await;
     browser.picture("run-waiting").await;
     // Answered through the API: the open page updates without interaction.
@@ -19,12 +19,12 @@ async fn a_rejection_records_its_reason_and_the_run_page_updates_live() {
     browser.see_text("failed").await;
 
     let run = server.create("hello", json!({})).await;
-    browser.goto(&format!("{}/approvals/{run}", server.url)).await;
+    browser.goto(&format!("{}/console/approvals/{run}", server.url)).await;
     browser.fill("textarea[name=reason]", "the tone is wrong").await;
     browser.click("button[value=reject]").await;
     // A navigation before the redirect would be replaced by it.
     browser.see_text("Your answer was recorded.").await;
-    browser.goto(&format!("{}/runs/{run}/events", server.url)).await;
+    browser.goto(&format!("{}/console/runs/{run}/events", server.url)).await;
     browser.see_text("the tone is wrong").await;
     assert_eq!(server.run(&run).await["status"], "failed");
 }
@@ -36,7 +36,7 @@ async fn a_fork_from_the_console_is_a_new_run() {
     let run = server.create("hello", json!({"text": "again"})).await;
     let accept = json!({"resumeValue": {"action": "accept"}});
     server.ask("POST", &format!("/v1/runs/{run}/interrupts/ask"), Some(accept)).await;
-    sign_in(&browser, &format!("{}/runs/{run}", server.url), KEY).await;
+    sign_in(&browser, &format!("{}/console/runs/{run}", server.url), KEY).await;
     browser.see_text("completed").await;
     browser.picture("run").await;
     let form = browser.see("form[action$='/fork']").await;
@@ -49,7 +49,7 @@ async fn a_fork_from_the_console_is_a_new_run() {
     browser.see("main").await;
     let forked = browser.client.current_url().await.unwrap();
     assert!(!forked.path().ends_with(&run), "{forked}");
-    browser.goto(&format!("{}/runs", server.url)).await;
+    browser.goto(&format!("{}/console/runs", server.url)).await;
     browser.see(&format!("a[href='{}']", forked.path())).await;
     browser.picture("runs").await;
 }

@@ -23,10 +23,10 @@ async fn a_person_approves_in_the_demo_and_explores_the_console() {
     browser.see_text("An answer that arrives twice counts once.").await;
     browser.picture("approval").await;
     let question = browser.client.current_url().await.unwrap();
-    browser.goto(question.join("/approvals").unwrap().as_str()).await;
-    browser.see("main a[href^='/approvals/run_']").await;
+    browser.goto(question.join("/console/approvals").unwrap().as_str()).await;
+    browser.see("main a[href^='/console/approvals/run_']").await;
     browser.picture("approvals").await;
-    browser.click("main a[href^='/approvals/run_']").await;
+    browser.click("main a[href^='/console/approvals/run_']").await;
     browser.fill("textarea[name=reason]", "Reads well").await;
     browser.click("button[value=accept]").await;
     browser.see_text("Your answer was recorded.").await;
@@ -35,7 +35,7 @@ async fn a_person_approves_in_the_demo_and_explores_the_console() {
     said(&mut message, "# Release 1.4.0");
     let address = said(&mut message, "Explore the console at ");
     let address = address.split(". Ctrl-C stops").next().unwrap();
-    browser.goto(&format!("{address}/runs")).await;
+    browser.goto(&format!("{address}/console/runs")).await;
     browser.see_text("release-review").await;
 
     // The link is used up and signs in no second browser.

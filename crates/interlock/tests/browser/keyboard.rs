@@ -26,15 +26,15 @@ async fn an_approval_works_with_the_keyboard_only() {
     let Some(browser) = Chromium::start().await else { return };
     let server = Server::start();
     let run = server.create("hello", json!({})).await;
-    sign_in(&browser, &format!("{}/approvals", server.url), KEY).await;
-    tab_to(&browser, &format!("main a[href^='/approvals/{run}']")).await;
+    sign_in(&browser, &format!("{}/console/approvals", server.url), KEY).await;
+    tab_to(&browser, &format!("main a[href^='/console/approvals/{run}']")).await;
     press(&browser, "\u{E007}").await;
     browser.see("button[value=accept]").await;
     tab_to(&browser, "textarea[name=reason]").await;
     press(&browser, "typed, not clicked").await;
     tab_to(&browser, "button[value=accept]").await;
     press(&browser, "\u{E007}").await;
-    browser.goto(&format!("{}/runs/{run}", server.url)).await;
+    browser.goto(&format!("{}/console/runs/{run}", server.url)).await;
     browser.see_text("completed").await;
     assert_eq!(server.run(&run).await["status"], "completed");
 }

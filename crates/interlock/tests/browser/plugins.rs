@@ -31,7 +31,7 @@ async fn artifact(server: &Server, browser: &Chromium) -> (String, String) {
     });
     server.ask("POST", "/v1/workflows", Some(workflow)).await;
     let run = server.create("conformance-artifact", json!({})).await;
-    sign_in(browser, &format!("{}/runs/{run}", server.url), KEY).await;
+    sign_in(browser, &format!("{}/console/runs/{run}", server.url), KEY).await;
     let link = browser.see("a[href*='/artifact?']").await;
     let page = link.attr("href").await.unwrap().unwrap();
     let id = page.split("id=").nth(1).unwrap().to_owned();
@@ -204,7 +204,7 @@ async fn a_hostile_plugin_reaches_neither_network_parent_storage_nor_undeclared_
     browser.click("#flood").await;
     leave(&browser).await;
     browser.see_text("The plugin was stopped").await;
-    browser.click("div.side a[href='/runs']").await;
+    browser.click("div.side a[href='/console/runs']").await;
     browser.see_text("conformance-artifact").await;
 
     reqwest::get(format!("{spy}/control")).await.unwrap();

@@ -127,6 +127,6 @@ pub(crate) async fn sign_in(browser: &Chromium, url: &str, key: &str) {
     browser.click("form.sign-in button[type=submit]").await;
     // Console pages have a sign-out form; the sign-in page, which stays visible until the next page
     // arrives, has none.
-    browser.see("form[action='/sign-out']").await;
+    browser.see("form[action='/console/sign-out']").await;
     browser.see("main").await;
 }

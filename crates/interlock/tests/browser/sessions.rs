@@ -25,9 +25,9 @@ async fn a_session_with_a_block_and_a_fork_is_shown() {
         .await;
     server.tool("continue_workflow", advance(&other, "- c1: no users")).await;
 
-    sign_in(&browser, &format!("{}/sessions", server.url), KEY).await;
+    sign_in(&browser, &format!("{}/console/sessions", server.url), KEY).await;
     browser.picture("sessions").await;
-    browser.click("main a[href^='/sessions/sess_']").await;
+    browser.click("main a[href^='/console/sessions/sess_']").await;
     browser.see("svg").await;
     browser.see_text("look twice").await;
     browser.picture("session").await;

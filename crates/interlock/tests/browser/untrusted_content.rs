@@ -36,7 +36,7 @@ const FOREIGN: &str = r#"
         if (["link", "meta"].includes(tag) && !inHead) wrong.push(tag + " in the body");
         if (["script", "img", "link"].includes(tag)) {
             const source = element.getAttribute("src") ?? element.getAttribute("href") ?? "";
-            if (!source.startsWith("/assets/")) wrong.push(tag + " " + source);
+            if (!source.startsWith("/console/assets/")) wrong.push(tag + " " + source);
         }
         if (tag === "form" && !(element.getAttribute("action") ?? "/").startsWith("/")) wrong.push("form elsewhere");
         if (element.matches(".planted, #planted")) wrong.push("planted " + tag);
@@ -170,37 +170,41 @@ async fn untrusted_content_is_shown_and_never_executed() {
     sign_in(&browser, &server.url, KEY).await;
     let mut paths: Vec<String> = [
         "",
-        "/runs",
-        "/approvals",
-        "/sessions",
-        "/workflows",
-        "/workspaces",
-        "/modules",
-        "/diagnostics",
-        "/keys",
-        "/settings",
+        "/console/runs",
+        "/console/approvals",
+        "/console/sessions",
+        "/console/workflows",
+        "/console/workspaces",
+        "/console/modules",
+        "/console/diagnostics",
+        "/console/keys",
+        "/console/settings",
     ]
     .map(str::to_owned)
     .to_vec();
     for run in [&asks, &fails, &guided] {
         for page in [
-            "/runs/RUN",
-            "/runs/RUN?node=n",
-            "/runs/RUN/events",
-            "/runs/RUN/events?event=1",
-            "/runs/RUN/graph",
+            "/console/runs/RUN",
+            "/console/runs/RUN?node=n",
+            "/console/runs/RUN/events",
+            "/console/runs/RUN/events?event=1",
+            "/console/runs/RUN/graph",
         ] {
             paths.push(page.replace("RUN", run));
         }
     }
-    paths.push(format!("/runs/{asks}/diff?with={fails}"));
-    paths.push(format!("/approvals/{asks}"));
-    paths.push(format!("/workspaces/{guided}/n"));
-    paths.push(format!("/sessions/{own}"));
-    paths.push(format!("/sessions/{own}/workflow"));
+    paths.push(format!("/console/runs/{asks}/diff?with={fails}"));
+    paths.push(format!("/console/approvals/{asks}"));
+    paths.push(format!("/console/workspaces/{guided}/n"));
+    paths.push(format!("/console/sessions/{own}"));
+    paths.push(format!("/console/sessions/{own}/workflow"));
     paths.extend(
-        ["/workflows/guided/project.hostile", "/workflows/runs/asks", "/workflows/runs/fails"]
-            .map(str::to_owned),
+        [
+            "/console/workflows/guided/project.hostile",
+            "/console/workflows/runs/asks",
+            "/console/workflows/runs/fails",
+        ]
+        .map(str::to_owned),
     );
     let mut seen = String::new();
     let mut place = 0;
@@ -212,8 +216,10 @@ async fn untrusted_content_is_shown_and_never_executed() {
         let all = browser.client.execute("return document.body.textContent", vec![]).await.unwrap();
         seen.push_str(all.as_str().unwrap());
         // Linked pages are checked too: nodes of sessions, and artifacts of runs.
-        if path == format!("/sessions/{own}") || path == format!("/runs/{guided}") {
-            for start in [format!("/sessions/{own}/nodes/"), format!("/runs/{guided}/artifact")] {
+        if path == format!("/console/sessions/{own}") || path == format!("/console/runs/{guided}") {
+            for start in
+                [format!("/console/sessions/{own}/nodes/"), format!("/console/runs/{guided}/artifact")]
+            {
                 for link in links(&browser, &start).await {
                     if !paths.contains(&link) {
                         paths.push(link);

@@ -279,7 +279,7 @@ async fn an_agent_ends_with_its_node_and_with_the_host() {
     let first = lines(&file, 1).await.remove(0);
     let session = session_of(&served.settled(&run_id).await);
 
-    // A host that is asked to stop takes its agents along, and the next one starts them again.
+    // A host that shuts down stops its agents, and the next one starts them again.
     served.stop();
     assert!(!runs(&first), "the host waits for its agents");
     let stopped = record(data.path(), &session, |record| record["process"].is_null()).await;

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use catalogue::{Catalogue, CatalogueOptions};
 use guide::record::SessionId;
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::api::{ContinueRequest, Handle, Intent, Reply, StartRequest};
-use host::guided::{Guided, GuidedOptions, Verifier};
-use host::system::{SystemClock, SystemEntropy};
+use guided::api::{ContinueRequest, Handle, Intent, Reply, StartRequest};
+use guided::{Guided, GuidedOptions, Verifier};
 use ports::wait;
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::{FileSessions, SessionFiles};
+use system::{SystemClock, SystemEntropy};
 use tempfile::TempDir;
 
 use crate::program::{interlock, run_command, text};

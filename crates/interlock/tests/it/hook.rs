@@ -64,8 +64,48 @@ fn edits_are_denied_while_the_pending_step_is_read_only() {
     let edit = json!({"hook_event_name": "PreToolUse", "cwd": test_home.workspace(), "tool_name": "Edit"});
     let refused = hook(&test_home, "claude-code", &edit).unwrap();
     assert_eq!(refused["hookSpecificOutput"]["permissionDecision"], "deny", "{refused}");
+    let shell = |command: &str| {
+        let event = json!({"hook_event_name": "PreToolUse", "cwd": test_home.workspace(), "tool_name": "Bash",
+            "tool_input": {"command": command}});
+        hook(&test_home, "codex", &event)
+    };
+    let refused = shell("echo hi > notes.txt").unwrap();
+    let reason = refused["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap();
+    assert!(reason.contains("This command does: `> notes.txt`"), "{reason}");
+    assert_eq!(shell("cargo test 2>&1 | tail"), None, "a command that only looks");
     test_home.advance(&started, "Looked at it.", Vec::new());
     assert_eq!(hook(&test_home, "claude-code", &edit), None, "the next step may change files");
+}
+
+/// A client repeats a refusal to its model at once: an agent that cannot go on must not be asked forever.
+#[test]
+fn an_agent_that_makes_no_progress_is_let_go_after_three_refusals() {
+    let test_home = TestHome::new();
+    let (_, started) = test_home.start("fix the gate");
+    for (client, event) in [
+        ("claude-code", json!({"hook_event_name": "Stop", "session_id": "a"})),
+        ("codex", json!({"hook_event_name": "Stop", "session_id": "b"})),
+        ("cursor", json!({"hook_event_name": "stop", "conversation_id": "c"})),
+    ] {
+        let refusals = |turns: std::ops::Range<u32>| {
+            let mut event = event.clone();
+            event["cwd"] = json!(test_home.workspace());
+            let is_refused = |turn: &u32| {
+                event["stop_hook_active"] = json!(*turn > 0);
+                event["loop_count"] = json!(*turn);
+                hook(&test_home, client, &event).is_some()
+            };
+            turns.take_while(is_refused).count()
+        };
+        assert_eq!(refusals(0..9), 3, "{client}");
+        assert_eq!(refusals(0..2), 2, "{client}: the next turn of the user counts from the beginning");
+    }
+    let after = json!({"hook_event_name": "Stop", "session_id": "a", "cwd": test_home.workspace(), "stop_hook_active": true});
+    test_home.advance(&started, "Looked at it.", Vec::new());
+    assert!(
+        hook(&test_home, "claude-code", &after).is_some(),
+        "a run that moved on counts from the beginning"
+    );
 }
 
 /// A failing hook would stop every conversation, so it prints nothing for any invalid input.

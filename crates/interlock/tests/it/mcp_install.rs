@@ -89,6 +89,28 @@ fn every_client_entry_starts_a_server() {
     }
 }
 
+/// Clients start a server with an environment of their own: Codex passes only a few variables.
+#[test]
+fn the_data_directory_of_the_environment_is_written_down() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    for (name, variables, flags, expected) in [
+        ("nothing is set", None, vec![], None),
+        ("the variable", Some(&data), vec![], Some(data.as_path())),
+        ("the flag wins", Some(&data), vec!["--data-dir", "/other"], Some(Path::new("/other"))),
+    ] {
+        let mut arguments = vec!["mcp", "install", "--client", "codex", "--replace"];
+        arguments.extend(flags);
+        let mut command = command(home.path(), &arguments);
+        command.envs(variables.map(|path| ("INTERLOCK_HOME", path)));
+        let output = run_command(&mut command, b"");
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        let written = entry(&home.path().join(".codex/config.toml"), &["mcp_servers"]).unwrap();
+        let expected = expected.map_or_else(|| json!(["mcp"]), |path| json!(["mcp", "--data-dir", path]));
+        assert_eq!(written["args"], expected, "{name}");
+    }
+}
+
 #[test]
 fn a_dry_run_shows_the_change_and_writes_nothing() {
     let home = tempfile::tempdir().unwrap();

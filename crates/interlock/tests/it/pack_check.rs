@@ -31,6 +31,17 @@ fn module(imports: &str, exports: &str, invoke: &str) -> Vec<u8> {
     wat::parse_str(format!("(module {imports} {exports} {invoke})")).unwrap()
 }
 
+/// Finding L9: the digest that `pack check` prints can be copied to `pack install --expect`.
+#[test]
+fn the_printed_digest_can_be_expected() {
+    let (test_home, folder) = skeleton();
+    let archive = test_home.path("tools.tgz");
+    let printed = test_home
+        .expect(&["pack", "check", folder.to_str().unwrap(), "--output", archive.to_str().unwrap()], 0);
+    let digest = printed.lines().find_map(|line| line.strip_prefix("Integrity: ")).unwrap();
+    test_home.json(&["pack", "install", archive.to_str().unwrap(), "--expect", digest], 0);
+}
+
 #[test]
 fn the_new_node_pack_compiles_from_its_text_and_runs() {
     let (test_home, folder) = skeleton();

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use guide::engine::{AnswerOutcome, PersonAnswer};
 use ports::wait;
 use serde_json::json;
 
@@ -94,9 +95,9 @@ fn a_fork_is_shown_and_drawn() {
     let (id, first) = test_home.start("two ways");
     test_home.advance(&first, "One way.", Vec::new());
     // Rehydrating the first step gives a new token, which forks.
-    let again = wait(test_home.guided().proceed(host::guided::api::ContinueRequest {
-        handle: host::guided::api::Handle::Pair { state_token: first.state_token.clone(), ack_token: None },
-        intent: host::guided::api::Intent::Rehydrate,
+    let again = wait(test_home.guided().proceed(guided::api::ContinueRequest {
+        handle: guided::api::Handle::Pair { state_token: first.state_token.clone(), ack_token: None },
+        intent: guided::api::Intent::Rehydrate,
         notes_markdown: None,
         artifacts: Vec::new(),
         context: None,
@@ -240,13 +241,13 @@ fn an_exported_session_continues_on_another_machine() {
     for session in [id.as_str(), &copy] {
         let service = guided(&there.data_dir());
         let request =
-            host::guided::api::ResumeRequest { session_id: Some(session.to_owned()), ..Default::default() };
+            guided::api::ResumeRequest { session_id: Some(session.to_owned()), ..Default::default() };
         let found = wait(service.resume(&request)).unwrap();
         let candidate = found.candidates.iter().find(|candidate| candidate["sessionId"] == session).unwrap();
         let token = candidate["nextCall"]["params"]["continueToken"].as_str().unwrap().to_owned();
-        let looked = wait(service.proceed(host::guided::api::ContinueRequest {
-            handle: host::guided::api::Handle::Single(token),
-            intent: host::guided::api::Intent::Rehydrate,
+        let looked = wait(service.proceed(guided::api::ContinueRequest {
+            handle: guided::api::Handle::Single(token),
+            intent: guided::api::Intent::Rehydrate,
             notes_markdown: None,
             artifacts: Vec::new(),
             context: None,
@@ -376,4 +377,35 @@ fn an_unusable_directory_is_an_error() {
     std::fs::write(&file, "").unwrap();
     let refused = test_home.json(&["session", "list", "--data-dir", file.to_str().unwrap()], 2);
     assert_eq!(refused["code"], "STORE_IO");
+}
+
+/// What a person answered directly is not shown as a claim of the agent.
+#[test]
+fn an_answer_of_a_person_is_shown_apart_from_claims() {
+    let test_home = TestHome::new();
+    let workflow = json!({
+        "id": "project.tiny", "name": "Tiny", "description": "Two steps.", "version": "1.0.0",
+        "steps": [
+            {"id": "ship", "title": "Ship", "prompt": "Ship.", "requireConfirmation": true},
+            {"id": "end-step", "title": "End", "prompt": "End."},
+        ],
+    });
+    std::fs::write(test_home.workspace().join("workflows/tiny.json"), workflow.to_string()).unwrap();
+    let (id, started) = test_home.start("ship it");
+    let claim = json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user",
+        "outcome": "refused", "answer": "No."});
+    let blocked = test_home.advance(&started, "Shipped.", vec![claim]);
+    let guided = test_home.guided();
+    let waiting = wait(guided.waiting_for_people(&id)).unwrap();
+    let answer = PersonAnswer {
+        dependency_id: "confirmation".to_owned(),
+        outcome: AnswerOutcome::Given,
+        words: None,
+        person: Some("Ann".to_owned()),
+    };
+    wait(guided.answer_in_console(&id, &waiting[0].node_id, &answer)).unwrap();
+    test_home.advance(&blocked, "Shipped.", Vec::new());
+    let shown = test_home.expect(&["session", "show", id.as_str()], 0);
+    assert!(shown.contains("    answered confirmation: given (console by Ann)\n"), "{shown}");
+    assert!(shown.contains("artifact wr.user_answer confirmation: refused (claimed)"), "{shown}");
 }

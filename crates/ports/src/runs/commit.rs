@@ -206,7 +206,7 @@ pub enum CommitError {
     ScopeActive { active_run_id: RunId },
     #[error("a reply is recorded for this idempotency key already")]
     KeyTaken,
-    #[error("the effect was claimed before")]
+    #[error("the effect was already claimed")]
     EffectClaimed,
     /// The artifact differs from what the caller has read, or does not exist.
     #[error("the artifact was changed by another caller")]

@@ -8,6 +8,7 @@ use guide::record::{EventIndex, SessionId};
 use guide::token::{KeyringError, KeyringErrorCode};
 
 use super::SessionHealth;
+use crate::Cause;
 
 /// How long a caller waits before it retries a busy session. An append takes a few milliseconds; a person does not notice
 /// this, and a queue of agents drains well within it.
@@ -88,7 +89,7 @@ pub enum StoreError {
     #[error("there is a session {session} already")]
     Exists { session: SessionId },
     /// The plan was made for another end of the log.
-    #[error("session {session} continues at event {}, and the plan begins at event {}", tip.0, planned.0)]
+    #[error("session {session} is at event {}, but the plan starts at event {}", tip.0, planned.0)]
     Moved {
         session: SessionId,
         /// The index of the next event.
@@ -97,7 +98,7 @@ pub enum StoreError {
         planned: EventIndex,
     },
     /// An append of this writer failed, so it no longer knows what is on the disk.
-    #[error("the last append to session {session} failed, and its lock has to be taken again")]
+    #[error("the last append to session {session} failed, and its lock must be acquired again")]
     Spent { session: SessionId },
     /// The whole store is locked.
     #[error("the store is busy: {with}")]
@@ -122,6 +123,14 @@ pub enum StoreError {
         /// What the system said.
         #[source]
         cause: io::Error,
+    },
+    /// The database that holds the sessions failed.
+    #[error("the database of sessions failed")]
+    Database {
+        /// Whether it has no space left.
+        is_full: bool,
+        #[source]
+        cause: Cause,
     },
     /// The data directory is of a newer version.
     #[error("the data directory has format {found}, and this program knows formats up to {known}")]
@@ -164,7 +173,7 @@ pub enum StoreError {
         known: u64,
     },
     /// Something is too large.
-    #[error("{what} has {measured} bytes, and at most {maximum} are taken")]
+    #[error("{what} is {measured} bytes; the limit is {maximum}")]
     TooLarge {
         what: String,
         /// How large it is.
@@ -200,6 +209,8 @@ impl StoreError {
                 io::ErrorKind::FileTooLarge => StoreErrorCode::StoreTooLarge,
                 _ => StoreErrorCode::StoreIo,
             },
+            Self::Database { is_full: true, .. } => StoreErrorCode::StoreFull,
+            Self::Database { is_full: false, .. } => StoreErrorCode::StoreIo,
             Self::NewerVersion { .. } | Self::NewerFile { .. } => StoreErrorCode::StoreNewerVersion,
             Self::Damaged { .. } => StoreErrorCode::StoreDamaged,
             Self::Keyring(error) => match error.code() {
@@ -244,6 +255,9 @@ impl StoreError {
         if let Self::Disk { cause, .. } = self {
             message = format!("{message}: {cause}");
         }
+        if let Self::Database { cause, .. } = self {
+            message = format!("{message}: {cause}");
+        }
         let envelope = Envelope::new(self.code(), message).suggest(self.suggestion()).retry(self.retry());
         match self {
             Self::Locked { session }
@@ -265,7 +279,9 @@ impl StoreError {
                 .detail("sessionId", session.as_str())
                 .detail("nextEventIndex", tip.0)
                 .detail("plannedEventIndex", planned.0),
-            Self::Busy { .. } | Self::Keyring(_) | Self::OutcomeUnknown { .. } => envelope,
+            Self::Busy { .. } | Self::Keyring(_) | Self::OutcomeUnknown { .. } | Self::Database { .. } => {
+                envelope
+            }
             Self::Disk { path, .. } | Self::Damaged { path, .. } => envelope.detail("file", path.as_str()),
             Self::NewerVersion { found, known } => envelope.detail("found", *found).detail("known", *known),
             Self::ObjectMissing { kind, digest } | Self::ObjectDamaged { kind, digest, .. } => {
@@ -281,6 +297,9 @@ impl StoreError {
     }
 
     fn suggestion(&self) -> &'static str {
+        if let Self::Database { is_full: false, .. } = self {
+            return "Check that PostgreSQL is running and can be reached, then repeat the call: what was acknowledged before is safe.";
+        }
         match self.code() {
             StoreErrorCode::SessionLocked => {
                 "Wait a moment and repeat the call. If it stays busy, look for another interlock process that uses the same data directory."
@@ -300,7 +319,7 @@ impl StoreError {
                 "Look at the system's log for errors of the disk, then repeat the call: what was acknowledged before is safe."
             }
             StoreErrorCode::StoreFull => {
-                "Make room on the disk, for example with `interlock session gc`, and repeat the call. Nothing was lost."
+                "Free disk space, for example with `interlock session gc`, and repeat the call. Nothing was lost."
             }
             StoreErrorCode::StoreReadOnly => {
                 "Make the data directory writable for this user, or point INTERLOCK_HOME or --data-dir at one that is."

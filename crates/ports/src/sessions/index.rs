@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use guide::project::resume::{Candidate, RankingInput, ResumeQuery};
 use guide::record::{EventIndex, RunId, SessionId};
 
-use super::{Answer, PositionKey};
+use super::{PositionKey, StoreFuture};
 
 /// The index of a store. It is derived from the logs: creating a session and appending update it, and what is missing in
 /// it is read from the logs when it is asked for.
@@ -15,16 +15,16 @@ pub trait SessionIndex: Debug + Send + Sync {
     /// The session of a position, and the event that created the position's node.
     ///
     /// `None` means that no session has the position: before that is answered, the index catches up with the logs.
-    fn position(&self, key: PositionKey) -> Answer<'_, Option<(SessionId, EventIndex)>>;
+    fn position(&self, key: PositionKey) -> StoreFuture<'_, Option<(SessionId, EventIndex)>>;
 
     /// Ranks all runs with [`guide::project::resume::rank`], and gives the best `limit`.
-    fn search(&self, query: ResumeQuery, limit: usize) -> Answer<'_, SearchResult>;
+    fn search(&self, query: ResumeQuery, limit: usize) -> StoreFuture<'_, SearchResult>;
 
     /// The sessions of a list, ordered by [`page`], without the `first` ones and at most `limit`.
-    fn page(&self, first: usize, limit: usize) -> Answer<'_, IndexPage>;
+    fn page(&self, first: usize, limit: usize) -> StoreFuture<'_, IndexPage>;
 
     /// The run of a repository that is not complete and was active last.
-    fn newest_open_run(&self, repo_root_hash: String) -> Answer<'_, Option<OpenRunRef>>;
+    fn newest_open_run(&self, repo_root_hash: String) -> StoreFuture<'_, Option<OpenRunRef>>;
 }
 
 /// The best candidates of a search.

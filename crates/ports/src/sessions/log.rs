@@ -9,19 +9,19 @@ use guide::engine;
 use guide::plan::AppendPlan;
 use guide::record::{Event, EventIndex, ManifestRecord, SessionId};
 
-use super::{Answer, Ended, Projection, SessionHealth};
+use super::{Ended, Projection, SessionHealth, StoreFuture};
 use crate::PortFuture;
 
 /// The logs of all sessions of a store.
 pub trait SessionLog: Debug + Send + Sync {
     /// The ids of all sessions, sorted. Nothing is read of the sessions themselves.
-    fn sessions(&self) -> Answer<'_, Vec<SessionId>>;
+    fn sessions(&self) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// How each session is now, without reading it; `None` for one that does not exist. In the order of `sessions`.
-    fn revisions(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Revision>>>;
+    fn revisions(&self, sessions: Vec<SessionId>) -> StoreFuture<'_, Vec<Option<Revision>>>;
 
     /// How a session is now, without reading it; `None` if it does not exist.
-    fn revision(&self, session: SessionId) -> Answer<'_, Option<Revision>> {
+    fn revision(&self, session: SessionId) -> StoreFuture<'_, Option<Revision>> {
         let revisions = self.revisions(vec![session]);
         PortFuture::boxed(async move { Ok(revisions.await?.pop().flatten()) })
     }
@@ -30,25 +30,25 @@ pub trait SessionLog: Debug + Send + Sync {
     ///
     /// Fails with `Exists` if there is one of that id, and with `ObjectMissing` if a plan refers to an object that is
     /// neither part of the creation nor stored.
-    fn create(&self, creation: Creation) -> Answer<'_, Appended>;
+    fn create(&self, creation: Creation) -> StoreFuture<'_, Appended>;
 
     /// Reads a healthy session. Fails with `Unknown`, and with `NotHealthy` for a damaged one.
-    fn load(&self, session: SessionId) -> Answer<'_, Loaded> {
+    fn load(&self, session: SessionId) -> StoreFuture<'_, Loaded> {
         self.load_since(Cursor::start(session))
     }
 
     /// Reads what was appended to a healthy session since `cursor`. Cheap when nothing was.
-    fn load_since(&self, cursor: Cursor) -> Answer<'_, Loaded>;
+    fn load_since(&self, cursor: Cursor) -> StoreFuture<'_, Loaded>;
 
     /// Reads what can be validated of a session, for showing and exporting it. Never for continuing it.
-    fn load_validated_prefix(&self, session: SessionId) -> Answer<'_, ValidatedPrefix>;
+    fn load_validated_prefix(&self, session: SessionId) -> StoreFuture<'_, ValidatedPrefix>;
 
     /// Begins an append: reads what is new since `known` and gives the right to append to it. Without `known`, the whole
     /// session is read.
     ///
     /// Fails with `Locked` at once if the store locks sessions and another writer has this one, with `Busy` during garbage
     /// collection, and as [`SessionLog::load`].
-    fn lock(&self, session: SessionId, known: Option<Cursor>) -> Answer<'_, Box<dyn SessionWriter>>;
+    fn lock(&self, session: SessionId, known: Option<Cursor>) -> StoreFuture<'_, Box<dyn SessionWriter>>;
 }
 
 /// The right to append to one session once. Owned and `Send`: it can be held across awaits. Dropping it releases the
@@ -63,10 +63,10 @@ pub trait SessionWriter: Debug + Send + Sync {
     /// Appends a plan and its objects, and updates the index. The session is released afterwards, before the answer.
     ///
     /// The append is recorded even if the index cannot be updated; the index is derived and catches up.
-    fn append(self: Box<Self>, append: Append) -> Answer<'static, Appended>;
+    fn append(self: Box<Self>, append: Append) -> StoreFuture<'static, Appended>;
 
     /// Marks the session as one that no run waits for. An existing mark stays as it is.
-    fn end(self: Box<Self>, ended: Ended) -> Answer<'static, ()>;
+    fn end(self: Box<Self>, ended: Ended) -> StoreFuture<'static, ()>;
 }
 
 /// What was read of a session.

@@ -4,19 +4,19 @@ use std::fmt::Debug;
 
 use guide::record::SessionId;
 
-use super::{Answer, ChainState, GcReport, IsAwaited, Retention, SessionHealth, StoreError};
+use super::{ChainState, GcReport, IsAwaited, Retention, SessionHealth, StoreError, StoreFuture};
 
 /// Maintenance of a store.
 pub trait SessionMaintenance: Debug + Send + Sync {
     /// Reads a whole session and everything it refers to, without caches. Fails with `Unknown`, or if the log itself cannot
     /// be read; everything else that is wrong is part of the result.
-    fn verify(&self, session: SessionId) -> Answer<'_, Verification>;
+    fn verify(&self, session: SessionId) -> StoreFuture<'_, Verification>;
 
     /// Deletes sessions that were last active long ago, then the objects that only they referred to.
     ///
     /// Kept and awaited sessions stay. If anything cannot be validated, nothing is deleted: a session that cannot be read may
     /// need what looks unused. Fails with `Busy` while a session is being written.
-    fn gc(&self, retention: Retention, is_awaited: IsAwaited) -> Answer<'_, GcReport>;
+    fn gc(&self, retention: Retention, is_awaited: IsAwaited) -> StoreFuture<'_, GcReport>;
 }
 
 /// The result of checking a session.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use canon::digest::Digest;
 use guide::record::{ExecutionSnapshot, SnapshotRef, WorkflowHash};
 
-use super::{Answer, ObjectKind, StoreError};
+use super::{ObjectKind, StoreError, StoreFuture};
 use crate::PortFuture;
 
 /// Snapshots, pinned workflows and artifacts. Whatever is returned was compared with its digest.
@@ -17,7 +17,7 @@ pub trait SessionObjects: Debug + Send + Sync {
     fn objects(&self, wanted: Vec<ObjectRef>) -> PortFuture<'_, Vec<Result<Object, StoreError>>>;
 
     /// Reads a snapshot. Recently used ones come from memory.
-    fn snapshot(&self, reference: SnapshotRef) -> Answer<'_, Arc<ExecutionSnapshot>> {
+    fn snapshot(&self, reference: SnapshotRef) -> StoreFuture<'_, Arc<ExecutionSnapshot>> {
         let read = self.objects(vec![ObjectRef::Snapshot(reference)]);
         PortFuture::boxed(async move {
             match read.await.pop() {
@@ -28,19 +28,19 @@ pub trait SessionObjects: Debug + Send + Sync {
     }
 
     /// Reads the canonical bytes of a pinned workflow.
-    fn workflow(&self, hash: WorkflowHash) -> Answer<'_, Vec<u8>> {
+    fn workflow(&self, hash: WorkflowHash) -> StoreFuture<'_, Vec<u8>> {
         bytes(self.objects(vec![ObjectRef::Workflow(hash)]), ObjectKind::Workflow, hash)
     }
 
     /// Reads the canonical bytes of an artifact.
-    fn artifact(&self, digest: Digest) -> Answer<'_, Vec<u8>> {
+    fn artifact(&self, digest: Digest) -> StoreFuture<'_, Vec<u8>> {
         bytes(self.objects(vec![ObjectRef::Artifact(digest)]), ObjectKind::Artifact, digest)
     }
 }
 
 type Read<'a> = PortFuture<'a, Vec<Result<Object, StoreError>>>;
 
-fn bytes(read: Read<'_>, kind: ObjectKind, digest: Digest) -> Answer<'_, Vec<u8>> {
+fn bytes(read: Read<'_>, kind: ObjectKind, digest: Digest) -> StoreFuture<'_, Vec<u8>> {
     PortFuture::boxed(async move {
         match read.await.pop() {
             Some(Ok(Object::Bytes(bytes))) => Ok(bytes),

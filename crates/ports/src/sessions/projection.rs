@@ -15,7 +15,7 @@ pub struct Projection {
     /// The inputs of ranking, for each run. The [recap](RankingInput::recap) is not kept: only the few candidates that are
     /// offered need one, and they are read from their logs anyway.
     pub runs: Vec<RankingInput>,
-    /// The positions that tokens stand for, and the event that created the node of each.
+    /// The positions that tokens refer to, and the event that created the node of each.
     pub positions: Vec<(PositionKey, EventIndex)>,
 }
 
@@ -54,7 +54,7 @@ pub fn project(
     Some(Projection::of(&state, None, name))
 }
 
-/// Every attempt on a node that a token can stand for: the recorded ones, and the next.
+/// Every attempt on a node that a token can refer to: the recorded ones, and the next.
 pub fn positions_of(state: &SessionState, node: &Node) -> Vec<Position> {
     let session_id = state.session_id();
     let next = derive::attempt_id(session_id, &node.id, node.attempts() as u64);

@@ -1,4 +1,4 @@
-//! The store of runs on a real PostgreSQL.
+//! The stores on a real PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod contract;
@@ -9,6 +9,7 @@ mod schema;
 #[path = "../../../surfaces/tests/it/data/servers.rs"]
 #[expect(dead_code, reason = "tests of other crates start other servers with it")]
 mod servers;
+mod sessions;
 mod statements;
 
 use std::sync::LazyLock;

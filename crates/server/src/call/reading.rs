@@ -5,22 +5,24 @@ use std::path::PathBuf;
 use canon::{canonical, json as strict};
 use guide::delegation::ChildHandle;
 use guide::record::SessionId;
-use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, ResumeRequest, StartRequest};
+use guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, ResumeRequest, StartRequest};
 use serde_json::{Map, Value};
 
-use super::{Call, InspectMode, MAX_ARGUMENT_BYTES, SourceAction, refusal};
+use super::{InspectMode, MAX_ARGUMENT_BYTES, SourceAction, ToolCall, refusal};
 use crate::listing::Filter;
-use crate::service::Answer;
+use crate::service::ServiceResult;
 use crate::tool::parameter::{self, Mistake};
 use crate::tool::{Alias, Definition, Tool, definition};
 
-pub(super) fn read(tool: Tool, arguments: Map<String, Value>) -> Answer<Call> {
+pub(super) fn read(tool: Tool, arguments: Map<String, Value>) -> ServiceResult<ToolCall> {
     let definition = definition(tool);
     let arguments = Value::Object(arguments);
     // The reader of the transport has the same limit; other transports may not.
     if !strict::within_depth(&arguments, strict::MAX_DEPTH) {
-        let mistake =
-            Mistake::new("", format!("The arguments nest deeper than {} levels.", strict::MAX_DEPTH));
+        let mistake = Mistake::new(
+            "",
+            format!("The arguments are nested more than {} levels deep.", strict::MAX_DEPTH),
+        );
         return Err(Box::new(refusal::mistaken(definition, &Map::new(), &[mistake])));
     }
     let measured = canonical::string_of(&arguments).len();
@@ -81,9 +83,9 @@ fn group<'a>(arguments: &'a mut Map<String, Value>, path: &[&str]) -> Option<&'a
 }
 
 /// The typed call; `None` if a mistake that is already reported prevents it.
-fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Call> {
+fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<ToolCall> {
     match tool {
-        Tool::ListWorkflows => Some(Call::List {
+        Tool::ListWorkflows => Some(ToolCall::List {
             workspace: path(given, "workspacePath"),
             filter: Filter {
                 tags: given
@@ -93,7 +95,7 @@ fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>
                 include_sources: flag(given, "includeSources"),
             },
         }),
-        Tool::InspectWorkflow => Some(Call::Inspect {
+        Tool::InspectWorkflow => Some(ToolCall::Inspect {
             workspace: path(given, "workspacePath"),
             workflow_id: text(given, "workflowId")?,
             mode: match text(given, "mode").as_deref() {
@@ -101,7 +103,7 @@ fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>
                 _ => InspectMode::Preview,
             },
         }),
-        Tool::StartWorkflow => Some(Call::Start(StartRequest {
+        Tool::StartWorkflow => Some(ToolCall::Start(StartRequest {
             child_handle: text(given, "parentSessionId").and_then(|text| ChildHandle::parse(&text)),
             parent_session_id: parent(given, mistakes),
             workflow_id: text(given, "workflowId")?,
@@ -111,12 +113,12 @@ fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>
             preferences: preferences(given),
             equipped_root: None,
         })),
-        Tool::ContinueWorkflow => read_continue(given, mistakes).map(Call::Continue),
-        Tool::CheckpointWorkflow => Some(Call::Checkpoint {
+        Tool::ContinueWorkflow => read_continue(given, mistakes).map(ToolCall::Continue),
+        Tool::CheckpointWorkflow => Some(ToolCall::Checkpoint {
             checkpoint_token: text(given, "checkpointToken")?,
             notes: object(given, "output").and_then(|output| text(&output, "notesMarkdown")),
         }),
-        Tool::ResumeSession => Some(Call::Resume(ResumeRequest {
+        Tool::ResumeSession => Some(ToolCall::Resume(ResumeRequest {
             workspace: path(given, "workspacePath"),
             query: text(given, "query"),
             run_id: text(given, "runId"),
@@ -125,7 +127,7 @@ fn read_call(tool: Tool, given: &Map<String, Value>, mistakes: &mut Vec<Mistake>
             git_head_sha: commit(given, mistakes),
             same_workspace_only: flag(given, "sameWorkspaceOnly"),
         })),
-        Tool::ManageWorkflowSource => Some(Call::Manage {
+        Tool::ManageWorkflowSource => Some(ToolCall::Manage {
             action: match text(given, "action")?.as_str() {
                 "detach" => SourceAction::Detach,
                 _ => SourceAction::Attach,
@@ -149,7 +151,8 @@ fn read_continue(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Opt
             mistakes.push(Mistake::new(
                 name,
                 format!(
-                    "`{name}` cannot go with a rehydrate, which records nothing; send it with `intent`: \"advance\", or \
+                    "`{name}` is not allowed with a rehydrate, which records nothing; send it with \
+                     `intent`: \"advance\", or \
                      leave it out."
                 ),
             ));
@@ -175,15 +178,16 @@ fn handle(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Han
         }
         (false, false, false) => Mistake::new(
             "continueToken",
-            "`continueToken` is missing; copy it from the latest reply about this run. Without one, call resume_session.",
+            "`continueToken` is missing; copy it from the latest reply about this run. Without one, call \
+             resume_session.",
         ),
         (false, false, true) => Mistake::new(
             "stateToken",
-            "`ackToken` goes with the `stateToken` of the same reply; send both, or only `continueToken`.",
+            "`ackToken` requires the `stateToken` of the same reply; send both, or only `continueToken`.",
         ),
         (true, _, _) => Mistake::new(
             "continueToken",
-            "`continueToken` stands for `stateToken` and `ackToken`; send either it or those two, not both.",
+            "`continueToken` replaces `stateToken` and `ackToken`; send either it or those two, not both.",
         ),
     };
     // A misspelled token is reported once, under its actual name.
@@ -213,13 +217,14 @@ fn intent(
         None if has_output || acknowledged => Intent::Advance,
         None if state_alone => Intent::Rehydrate,
         None => {
-            let told = |mistake: &Mistake| {
+            let is_reported = |mistake: &Mistake| {
                 matches!(mistake.nearest, Some("intent" | "output")) || mistake.path.starts_with("output")
             };
-            if !mistakes.iter().any(told) {
+            if !mistakes.iter().any(is_reported) {
                 mistakes.push(Mistake::new(
                     "intent",
-                    "`intent` is missing, and there is no `output` to tell it by. If you have done the pending step, send \
+                    "`intent` is missing, and cannot be inferred without `output`. If you have done the \
+                     pending step, send \
                      `intent`: \"advance\" with `output.notesMarkdown`; if you only want to know where the run is, send \
                      `intent`: \"rehydrate\".",
                 ));
@@ -230,7 +235,8 @@ fn intent(
     if intent == Intent::Advance && state_alone {
         mistakes.push(Mistake::new(
             "ackToken",
-            "`ackToken` is missing: a `stateToken` alone cannot advance. Send the `ackToken` of the same reply, or only \
+            "`ackToken` is missing: a `stateToken` alone cannot advance. Send the `ackToken` of the same \
+             reply, or only \
              `continueToken`.",
         ));
     }
@@ -254,8 +260,13 @@ fn parent(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Ses
     match SessionId::parse(&id) {
         Ok(id) => Some(id),
         Err(reason) => {
-            mistakes
-                .push(Mistake::new("parentSessionId", format!("`parentSessionId` is no session: {reason}.")));
+            mistakes.push(Mistake::new(
+                "parentSessionId",
+                format!(
+                    "`parentSessionId` is not a session id: \
+                                    {reason}."
+                ),
+            ));
             None
         }
     }
@@ -266,7 +277,7 @@ fn commit(given: &Map<String, Value>, mistakes: &mut Vec<Mistake>) -> Option<Str
     if matches!(sha.len(), 40 | 64) && sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Some(sha.to_ascii_lowercase());
     }
-    mistakes.push(Mistake::new("gitHeadSha", "`gitHeadSha` has to be 40 or 64 hexadecimal digits."));
+    mistakes.push(Mistake::new("gitHeadSha", "`gitHeadSha` must be 40 or 64 hexadecimal digits."));
     None
 }
 

@@ -33,8 +33,8 @@ pub(super) fn mistaken(
 ) -> Envelope {
     let name = definition.tool.name();
     let mut message = match mistakes.len() {
-        1 => format!("{name} was called with a mistake."),
-        count => format!("{name} was called with {count} mistakes."),
+        1 => format!("One argument of {name} is invalid."),
+        count => format!("{count} arguments of {name} are invalid."),
     };
     for mistake in mistakes.iter().take(SHOWN) {
         message.push(' ');
@@ -54,8 +54,8 @@ pub(super) fn mistaken(
         .collect();
     Envelope::new(SurfaceErrorCode::Validation, message)
         .suggest(format!(
-            "Nothing was done. Fix what details.issues names and call {name} again. details.example has your own values \
-             where they can be used; replace each placeholder in angle brackets, which is refused as it is."
+            "Nothing was done. Fix the arguments in details.issues and call {name} again. details.example \
+             contains your valid values; replace each placeholder in angle brackets."
         ))
         .detail("issues", issues)
         .detail("example", json!({"name": name, "arguments": offered::arguments(definition, arguments)}))
@@ -66,7 +66,7 @@ pub(super) fn too_large(tool: Tool, measured: usize, maximum: usize) -> Envelope
     Envelope::new(
         SurfaceErrorCode::Validation,
         format!(
-            "The arguments of {} have {measured} bytes of canonical JSON, and at most {maximum} are allowed.",
+            "The arguments of {} are {measured} bytes of canonical JSON; the limit is {maximum}.",
             tool.name()
         ),
     )
@@ -103,14 +103,15 @@ pub fn arguments_not_an_object(tool: Tool) -> Envelope {
     let name = tool.name();
     Envelope::new(SurfaceErrorCode::Validation, format!("The arguments of {name} are not an object."))
         .suggest("Nothing was done. Send the arguments as a JSON object, not as text and not as a list.")
-        .detail("issues", json!([{"path": "", "message": "`arguments` has to be an object."}]))
+        .detail("issues", json!([{"path": "", "message": "`arguments` must be an object."}]))
         .detail("example", json!({"name": name, "arguments": offered::blank(definition)}))
 }
 
 /// The error for a call that failed inside the program.
 pub fn panicked(tool: Tool) -> Envelope {
-    Envelope::new(SurfaceErrorCode::Internal, format!("{} failed inside the program.", tool.name())).suggest(
-        "Your input is not at fault. Make the call once more; what was recorded before is safe. If it fails again, tell \
+    Envelope::new(SurfaceErrorCode::Internal, format!("{} failed with an internal error.", tool.name())).suggest(
+        "Your input is not the cause, and everything recorded before is safe. Make the call once more. If \
+         it fails again, tell \
          the user to look at the program's error output and to run `interlock doctor`.",
     )
 }

@@ -14,7 +14,7 @@ pub(super) mod runs;
 pub(super) mod webhooks;
 pub(super) mod workflows;
 
-use host::runs::{ApiCode, Caller, Refusal, StoredReply};
+use ::runs::{ApiCode, Caller, Refusal, StoredReply};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ pub(super) fn read<B: Body>(body: Value) -> Result<B, Refusal> {
 
 /// The reply with a body.
 pub(super) fn written(status: u16, body: &impl Serialize) -> StoredReply {
-    let body = serde_json::to_vec(body).expect("the names of members are texts, so JSON can be written");
+    let body = serde_json::to_vec(body).expect("the keys are strings, so it can be serialized");
     StoredReply { status, body: body.into(), replayed: false }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn written(status: u16, body: &impl Serialize) -> StoredReply {
 pub(super) fn check_tenant(caller: &Caller, named: Option<&str>) -> Result<(), Refusal> {
     match named {
         Some(named) if caller.tenant != *named => {
-            Err(Refusal::new(ApiCode::Forbidden, "the key is of another tenant; leave `tenantId` out"))
+            Err(Refusal::new(ApiCode::Forbidden, "the key belongs to another tenant; remove `tenantId`"))
         }
         Some(_) | None => Ok(()),
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::body::Body as Stream;
 use bytes::{Bytes, BytesMut};
 use canon::json::{self, Limits, ReadErrorCode};
-use host::runs::{ApiCode, Refusal};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::BodyExt as _;
 use ports::Cause;
+use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -46,7 +46,7 @@ pub(super) async fn read(
     let parse = move || json::read(&bytes, &limits);
     let parsed = if limit_of(headers).is_some_and(|length| length > WORTH_A_THREAD) {
         let failed = |error| {
-            Refusal::new(ApiCode::InternalError, "the body could not be read; try again")
+            Refusal::new(ApiCode::InternalError, "the body could not be read; retry")
                 .because(Cause::new(error))
         };
         tokio::task::spawn_blocking(parse).await.map_err(failed)?
@@ -112,7 +112,7 @@ fn limit_of(headers: &HeaderMap) -> Option<usize> {
 }
 
 fn too_large(limit: usize) -> Refusal {
-    let message = format!("the body has more than {limit} bytes; send less");
+    let message = format!("the body is larger than the limit of {limit} bytes");
     Refusal::new(ApiCode::PayloadTooLarge, message).detail("maxRequestBodyBytes", limit)
 }
 
@@ -124,7 +124,11 @@ async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Resul
     let mut received = BytesMut::new();
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(|_| {
-            Refusal::new(ApiCode::ValidationError, "the body broke off before its end; send it again")
+            Refusal::new(
+                ApiCode::ValidationError,
+                "the connection closed before the body was complete; \
+                                                    send it again",
+            )
         })?;
         let Ok(data) = frame.into_data() else { continue };
         if received.len() + data.len() > limit {
@@ -138,7 +142,7 @@ async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Resul
 fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let encoded = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
     if encoded {
-        let message = "bodies with a Content-Encoding are not read here; send it plain";
+        let message = "a `Content-Encoding` is not supported; send the body uncompressed";
         return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
     }
     Ok(())
@@ -153,7 +157,7 @@ fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
         return Ok(());
     }
-    let message = "the body has to be JSON; send `Content-Type: application/json`";
+    let message = "the body must be JSON; send `Content-Type: application/json`";
     Err(Refusal::new(ApiCode::UnsupportedMediaType, message))
 }
 
@@ -167,7 +171,7 @@ pub(super) fn refusal(error: &json::ReadError) -> Refusal {
         | ReadErrorCode::InvalidText => ApiCode::ValidationError,
     };
     // Reports the kind and the position of the error, but no content: a duplicate name may be a secret.
-    let message = format!("the body is not JSON as it is read here, at {}", error.position);
+    let message = format!("the body is not valid JSON, at {}", error.position);
     Refusal::new(code, message)
         .detail("reason", error.code().as_str())
         .detail("offset", error.position.offset)

@@ -59,7 +59,7 @@ struct Open {
 
 /// A slot for a connection. Dropping it frees the slot.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     network: Network,
     open: Arc<Mutex<Open>>,
 }
@@ -84,7 +84,7 @@ impl Connections {
     }
 
     /// Takes a slot for a connection from an address.
-    pub(super) fn admit(&self, address: IpAddr) -> Result<Place, Full> {
+    pub(super) fn admit(&self, address: IpAddr) -> Result<Slot, Full> {
         let limit = if is_local(address) { self.per_local_address } else { self.per_address };
         let network = Network::of(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,11 +96,11 @@ impl Connections {
         }
         open.all += 1;
         *open.by_network.entry(network).or_default() += 1;
-        Ok(Place { network, open: Arc::clone(&self.open) })
+        Ok(Slot { network, open: Arc::clone(&self.open) })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all = open.all.saturating_sub(1);
@@ -165,11 +165,13 @@ impl Report {
         match full {
             Full::Host { limit } => tracing::warn!(
                 refused, limit, peer = %address,
-                "connections were refused: the host has as many as it may; raise the open files of the process"
+                "connections were rejected: the host is at its limit; raise the limit of open files of the \
+                 process"
             ),
             Full::Address { limit } => tracing::warn!(
                 refused, limit, peer = %address,
-                "connections were refused: one address has as many as it may; behind a proxy, raise `server.connections_per_address`"
+                "connections were rejected: one address is at its limit; behind a proxy, raise \
+                 `server.connections_per_address`"
             ),
         }
     }
@@ -205,7 +207,7 @@ mod tests {
 
     /// Finding H2: one address cannot hold every connection.
     #[test]
-    fn one_address_cannot_take_the_places_of_others() {
+    fn one_address_cannot_use_the_slots_of_others() {
         let connections = connections(4, 2, 3);
         let (remote, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         let held: Vec<_> = (0..2).map(|_| connections.admit(remote).unwrap()).collect();

@@ -6,9 +6,9 @@
 use canon::digest::Digest;
 use canon::encoding::hex;
 use flow::id::Tenant;
-use host::runs::Refusal;
-use host::system::Entropy;
 use ports::runs::ListCursor;
+use runs::Refusal;
+use system::Entropy;
 
 /// The bytes of the check at the start of a cursor. They are also the nonce of the encryption.
 const CHECK_BYTES: usize = 8;
@@ -65,7 +65,7 @@ impl Cursors {
         check
     }
 
-    /// Encrypts or decrypts a text.
+    /// Encrypts or decrypts a string.
     fn mask(self, tenant: &Tenant, nonce: [u8; CHECK_BYTES], text: &mut [u8]) {
         for (number, block) in text.chunks_mut(32).enumerate() {
             let mut input = nonce.to_vec();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_valid_for_its_tenant_only_and_hides_the_position() {
-        let cursors = Cursors::new(&host::system::SeededEntropy::new(7));
+        let cursors = Cursors::new(&system::SeededEntropy::new(7));
         let tenant = Tenant::new("a");
         for text in ["0", "1", "2", "18446744073709551615", "", "é", &"a long cursor ".repeat(9)] {
             let cursor = cursors.encode(&tenant, &ListCursor::new(text));

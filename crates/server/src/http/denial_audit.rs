@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_flood_leaves_out_is_counted() {
+    fn suppressed_audit_entries_are_counted() {
         let denials = DenialAudit::default();
         let start = Instant::now();
         for _ in 0..RECORDED {

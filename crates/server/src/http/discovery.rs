@@ -8,19 +8,20 @@ use std::collections::BTreeSet;
 
 use ai::completion::MAX_OUTPUT_TOKENS;
 use ai::reasoning::DEFAULT_TOKEN_LIMIT;
+use executors::Executors;
 use flow::definition::Capabilities;
 use flow::definition::config::{FanOutPolicy, JoinMode, OnWorkerFailure};
+use flow::engine::Limits;
 use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
 use flow::options::MAX_MODEL_BYTES;
-use host::executors::Executors;
-use host::runs::Runs;
-use host::runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
-use host::runs::bulk::MAX_BULK;
-use host::runs::create::ENGINE_VERSIONS;
-use host::runs::keys::TEST_PREFIX;
-use host::runs::webhooks::SignatureAlgorithm;
-use host::runs::webhooks::rotate::OVERLAP_SECONDS;
+use runs::Runs;
+use runs::audit::{CHECKPOINT_EVERY, CHECKPOINT_SECONDS};
+use runs::bulk::MAX_BULK;
+use runs::create::ENGINE_VERSIONS;
+use runs::keys::TEST_PREFIX;
+use runs::webhooks::SignatureAlgorithm;
+use runs::webhooks::rotate::OVERLAP_SECONDS;
 use serde_json::{Map, Value, json};
 
 use super::encoding::Encoding;
@@ -29,8 +30,8 @@ use super::state::{Service, Settings};
 use super::version::{PREFERRED_VERSION, PROTOCOL_VERSIONS};
 
 /// The input from which the families are computed.
-struct Said<'a> {
-    runs: &'a Runs,
+struct FamilyInput<'a> {
+    facts: RunFacts<'a>,
     ours: Capabilities,
     executors: Option<&'a Executors>,
     settings: &'a Settings,
@@ -41,18 +42,55 @@ struct Said<'a> {
     tests: Option<Vec<&'static str>>,
 }
 
+/// What is advertised of the runs of this host.
+pub struct RunFacts<'a> {
+    capabilities: Capabilities,
+    limits: &'a Limits,
+    public_url: &'a str,
+    serves_secrets: bool,
+    audit_public_key: String,
+    /// The discovery flags that tests withhold.
+    withheld: BTreeSet<&'static str>,
+}
+
+impl<'a> RunFacts<'a> {
+    pub fn of(runs: &'a Runs) -> Self {
+        Self {
+            capabilities: runs.capabilities(),
+            limits: runs.limits(),
+            public_url: runs.public_url(),
+            serves_secrets: runs.serves_secrets(),
+            audit_public_key: runs.audit_public_key(),
+            withheld: runs.withheld(),
+        }
+    }
+
+    /// The same for runs that do not exist yet.
+    pub fn planned(options: &'a runs::Options) -> Self {
+        Self {
+            capabilities: options.capabilities.clone(),
+            limits: &options.limits,
+            public_url: &options.public_url,
+            serves_secrets: !options.secrets.known().is_empty(),
+            audit_public_key: options.audit_key.public(),
+            withheld: BTreeSet::new(),
+        }
+    }
+}
+
 /// The capabilities that packs may require, before the packs are loaded. Agents count although none is installed yet: the pack that
 /// requires them may contain the first one.
 pub fn capability_names(
-    runs: &Runs,
+    facts: RunFacts<'_>,
     executors: &Executors,
     settings: &Settings,
     is_traced: bool,
 ) -> BTreeSet<String> {
-    let ours = executors.widen(&runs.capabilities());
+    let ours = executors.widen(&facts.capabilities);
     let agents = executors.agents().is_some();
-    let said = Said { runs, ours, executors: Some(executors), settings, is_traced, agents, tests: None };
-    names(&families_of(&said))
+    let input =
+        FamilyInput { facts, ours, executors: Some(executors), settings, is_traced, agents, tests: None };
+    names(&families_of(&input))
 }
 
 /// The capabilities that this host provides to packs.
@@ -149,19 +187,19 @@ pub(super) fn serves_agents(state: &Service) -> bool {
 
 /// The families of capabilities.
 fn families(state: &Service, agents: bool) -> Map<String, Value> {
-    let scopes = || state.shelves.rules().scopes.iter().map(|scope| scope.as_str()).collect();
-    families_of(&Said {
-        runs: &state.runs,
+    let scopes = || state.pack_registries.rules().scopes.iter().map(|scope| scope.as_str()).collect();
+    families_of(&FamilyInput {
+        facts: RunFacts::of(&state.runs),
         ours: state.runs.capabilities(),
         executors: state.runs.executors(),
         settings: &state.settings,
         is_traced: state.runs.is_traced(),
         agents,
-        tests: state.shelves.tests().map(|_| scopes()),
+        tests: state.pack_registries.tests().map(|_| scopes()),
     })
 }
 
-fn families_of(state: &Said<'_>) -> Map<String, Value> {
+fn families_of(state: &FamilyInput<'_>) -> Map<String, Value> {
     let ours = &state.ours;
     let encodings: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.as_str()).collect();
     let mut families = json!({
@@ -199,7 +237,7 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "openwop-interrupt-auth-required",
             "openwop-interrupt-external-event",
             "openwop-interrupt-cascade-cancel",
-        ]}, "interlock": {"mcp": {"url": format!("{}/mcp", state.runs.public_url()), "transport": "streamable-http"}}},
+        ]}, "interlock": {"mcp": {"url": format!("{}/mcp", state.facts.public_url), "transport": "streamable-http"}}},
         "subWorkflow": {"inputMapping": ours.sub_workflow_input_mapping},
         "conversationPrimitive": ours.conversation,
         "orchestrator": {"supported": ours.orchestrator},
@@ -242,9 +280,9 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
             "elicitationBridge": true,
         });
         families["mcp"]["protocolVersions"] = json!(mount::editions());
-        families["mcp"]["serverUrls"] = json!([format!("{}/v1/mcp", state.runs.public_url())]);
+        families["mcp"]["serverUrls"] = json!([format!("{}/v1/mcp", state.facts.public_url)]);
     }
-    if state.runs.serves_secrets() {
+    if state.facts.serves_secrets {
         families["secrets"] = json!({"supported": true, "scopes": ["tenant"], "resolution": "host-managed"});
     }
     if let (Some(surfaces), Value::Object(families)) =
@@ -254,7 +292,7 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
         families.extend(served);
     }
     if state.settings.ui_plugins {
-        families["uiPlugins"] = host::plugins::advertised();
+        families["uiPlugins"] = plugins::advertised();
     }
     if state.is_traced {
         families["observability"] = json!({"otel": {"exportProtocols": ["http/protobuf"]}});
@@ -262,28 +300,28 @@ fn families_of(state: &Said<'_>) -> Map<String, Value> {
     match families {
         Value::Object(mut families) => {
             parts::extend(state, &mut families);
-            state.runs.withheld().into_iter().for_each(|flag| parts::withhold(flag, &mut families));
+            state.facts.withheld.iter().for_each(|flag| parts::withhold(flag, &mut families));
             families
         }
         _ => Map::new(),
     }
 }
 
-fn auth(state: &Said<'_>) -> Value {
+fn auth(state: &FamilyInput<'_>) -> Value {
     json!({
         "profiles": ["openwop-auth-api-key-rotation", "openwop-audit-log-integrity"],
         "rotation": {"supported": true, "minGraceSeconds": 0},
         "auditLogIntegrity": {
             "hashChain": true,
             "checkpointSignatureAlgorithm": "ed25519",
-            "checkpointPublicKey": state.runs.audit_public_key(),
+            "checkpointPublicKey": state.facts.audit_public_key,
             "checkpointIntervalEntries": CHECKPOINT_EVERY,
             "checkpointIntervalSeconds": CHECKPOINT_SECONDS,
         },
     })
 }
 
-fn dispatch(state: &Said<'_>) -> Value {
+fn dispatch(state: &FamilyInput<'_>) -> Value {
     let ours = &state.ours;
     let mut dispatch = json!({
         "supported": ours.dispatch,
@@ -299,7 +337,7 @@ fn dispatch(state: &Said<'_>) -> Value {
         dispatch["fanOutPolicies"] = json!(FanOutPolicy::ALL);
         dispatch["joinModes"] = json!(JoinMode::ALL);
         dispatch["onChildFailureModes"] = json!(OnWorkerFailure::ALL);
-        dispatch["maxFanOut"] = state.runs.limits().max_fan_out.into();
+        dispatch["maxFanOut"] = state.facts.limits.max_fan_out.into();
     }
     dispatch
 }

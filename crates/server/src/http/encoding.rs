@@ -86,7 +86,7 @@ pub(super) async fn encoded(mut response: Response, accepted: Option<Encoding>) 
     if !response.headers().get(CONTENT_TYPE).is_some_and(is_text) {
         return response;
     }
-    response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+    response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
     let size = response.body().size_hint().exact();
     let Some(encoding) = accepted.filter(|_| size.is_some_and(|size| size >= WORTH_IT)) else {
         return response;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_that_is_liked_best_is_taken() {
+    fn the_preferred_encoding_is_used() {
         let cases = [
             ("", None),
             ("identity", None),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_known_in_every_encoding() {
+    fn an_etag_matches_in_every_encoding() {
         let cases = [
             ("\"7\"", true),
             ("\"7-gzip\"", true),

@@ -13,23 +13,24 @@ use canon::time::Timestamp;
 use flow::id::{NodeId, Principal, RunId, Tenant};
 use futures_util::StreamExt as _;
 use guide::record::SessionId;
-use host::runs::keys;
-use host::runs::rates::Asked;
-use host::runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind, Scope, StoredReply, Written};
 use http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode};
 use hyper::body::Body as _;
-use serde_json::Value;
+use openwop::Major;
+use runs::keys;
+use runs::rates::Asked;
+use runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind, Scope, StoredReply, Written};
+use serde_json::{Value, json};
 
-use super::entry::Arrived;
+use super::entry::RequestContext;
 use super::handlers::{registry, surfaces};
 use super::query::Query;
 use super::route::{Access, Answered, Body, Method, Route};
 use super::state::Service;
 use super::status::status;
 use super::table::Params;
-use super::{bodies, body, encoding, pages, response, routes, unversioned};
+use super::{bodies, body, encoding, pages, response, routes, unversioned, v2};
 
 /// The header that makes a request idempotent.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -45,7 +46,7 @@ pub(super) struct Peer(pub(super) IpAddr);
 
 /// What is logged about a reply.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answering {
+pub(super) struct AccessLogEntry {
     pub(super) route: &'static str,
     pub(super) principal: Option<Principal>,
     pub(super) tenant: Option<Tenant>,
@@ -61,6 +62,8 @@ pub(super) struct Call {
     pub(super) state: Service,
     /// The caller. On routes without a key, an anonymous one without scopes.
     pub(super) caller: Caller,
+    /// The version of the protocol that the reply follows.
+    pub(super) major: Major,
     params: Params,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
@@ -117,15 +120,15 @@ impl Call {
 }
 
 /// The caller of routes that need no key.
-fn nobody() -> Caller {
+fn anonymous() -> Caller {
     // Created once, because every request starts with it.
-    static NOBODY: LazyLock<Caller> = LazyLock::new(|| Caller {
+    static ANONYMOUS: LazyLock<Caller> = LazyLock::new(|| Caller {
         tenant: Tenant::new(""),
         principal: Principal::new("anonymous"),
         scopes: Vec::new(),
         test: false,
     });
-    NOBODY.clone()
+    ANONYMOUS.clone()
 }
 
 /// Waits until a key is revoked or expires; forever if there is none.
@@ -137,7 +140,7 @@ async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Ref
 }
 
 /// Wraps the reply so that a stream ends when the caller's key is revoked or expires.
-fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, response: Response) -> Response {
+fn until_key_ends(state: &Service, key: Option<Digest>, caller: &Caller, response: Response) -> Response {
     if key.is_none() || response.body().size_hint().exact().is_some() {
         return response;
     }
@@ -149,57 +152,57 @@ fn while_key_is_good(state: &Service, key: Option<Digest>, caller: &Caller, resp
 /// Answers a request for a route of the table.
 pub(super) async fn answer(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     route: &'static Route,
     params: Params,
     request: Request,
-) -> (Response, Answering) {
+) -> (Response, AccessLogEntry) {
     let (mut parts, stream) = request.into_parts();
-    let mut caller = nobody();
-    let origin = visiting(route.access, &parts);
+    let mut caller = anonymous();
+    let origin = page_origin(route.access, &parts);
     let encoding = encoding::accepted(&parts.headers);
-    let key = kept_under(route.access, &parts.headers);
+    let key = stream_key(route.access, &parts.headers);
     let run_id = params.iter().find(|(name, _)| *name == "runId").map(|(_, run_id)| run_id.clone());
-    let answered = checked(state, came, route, params, &mut parts, stream, &mut caller).await;
+    let answered = checked(state, context, route, params, &mut parts, stream, &mut caller).await;
     let answered = match answered {
         Ok(response) if route.method == Method::Get => Ok(encoding::encoded(response, encoding).await),
         other => other,
     };
     // A key that was not accepted does not count.
     let key = key.filter(|_| !caller.tenant.as_str().is_empty());
-    let answered = answered.map(|response| while_key_is_good(state, key, &caller, response));
-    let (mut response, answering) = finish(state, came, route.path, &parts.method, caller, answered).await;
-    state.visitors.share(origin.as_ref(), response.headers_mut());
+    let answered = answered.map(|response| until_key_ends(state, key, &caller, response));
+    let (mut response, log_entry) = finish(state, context, route.path, &parts.method, caller, answered).await;
+    state.origin_policy.share(origin.as_ref(), response.headers_mut());
     // Part of a path is logged only for a failure, and only if it can be an id.
-    let run_id = run_id.filter(|run_id| answering.cause.is_some() && run_id.len() <= MAX_RUN_ID_BYTES);
+    let run_id = run_id.filter(|run_id| log_entry.cause.is_some() && run_id.len() <= MAX_RUN_ID_BYTES);
     let run_id = run_id.map(|run_id| flow::redact::text(&run_id).into_owned());
-    (response, Answering { run_id, ..answering })
+    (response, AccessLogEntry { run_id, ..log_entry })
 }
 
 /// The origin of the web page that sent a request for guided sessions. Other routes are not for web pages.
-fn visiting(access: Access, parts: &Parts) -> Option<HeaderValue> {
+fn page_origin(access: Access, parts: &Parts) -> Option<HeaderValue> {
     parts.headers.get(ORIGIN).filter(|_| access == Access::Guided).cloned()
 }
 
 /// Answers a method that the path does not support.
 pub(super) async fn answer_other_method(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     path: &'static str,
     request: Request,
-) -> (Response, Answering) {
+) -> (Response, AccessLogEntry) {
     let (parts, _) = request.into_parts();
-    let mut caller = nobody();
+    let mut caller = anonymous();
     let access = access_of(path);
-    let origin = visiting(access, &parts);
+    let origin = page_origin(access, &parts);
     // A browser sends a preflight request without a key.
-    if access == Access::Guided && state.visitors.may_ask(&parts) {
-        let (mut response, answering) =
-            finish(state, came, path, &parts.method, caller, Ok(no_content())).await;
-        state.visitors.permit(origin.as_ref(), response.headers_mut());
-        return (response, answering);
+    if access == Access::Guided && state.origin_policy.may_ask(&parts) {
+        let (mut response, log_entry) =
+            finish(state, context, path, &parts.method, caller, Ok(no_content())).await;
+        state.origin_policy.permit(origin.as_ref(), response.headers_mut());
+        return (response, log_entry);
     }
-    let admitted = admit(state, came, path, &parts.headers, access, &mut caller).await.map(drop);
+    let admitted = admit(state, context, path, &parts.headers, access, &mut caller).await.map(drop);
     let mut allowed: Vec<&str> = routes::of(path).map(|route| route.method.as_str()).collect();
     if allowed.contains(&Method::Get.as_str()) {
         allowed.push("HEAD");
@@ -213,12 +216,12 @@ pub(super) async fn answer_other_method(
         Err(Refusal::new(ApiCode::MethodNotAllowed, message).detail("allowed", allowed.clone()))
     });
     let was_admitted = !matches!(&answered, Err(refusal) if refusal.code != ApiCode::MethodNotAllowed);
-    let (mut response, answering) = finish(state, came, path, &parts.method, caller, answered).await;
+    let (mut response, log_entry) = finish(state, context, path, &parts.method, caller, answered).await;
     if was_admitted && let Ok(allow) = HeaderValue::from_str(&allowed.join(", ")) {
         response.headers_mut().insert(ALLOW, allow);
     }
-    state.visitors.share(origin.as_ref(), response.headers_mut());
-    (response, answering)
+    state.origin_policy.share(origin.as_ref(), response.headers_mut());
+    (response, log_entry)
 }
 
 fn no_content() -> Response {
@@ -240,69 +243,68 @@ fn access_of(path: &str) -> Access {
 /// Answers a path without a route.
 pub(super) async fn answer_unknown(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     request: Request,
-) -> (Response, Answering) {
+) -> (Response, AccessLogEntry) {
     if request.uri().path().starts_with("/v1/") {
-        let refusal =
-            Refusal::new(ApiCode::NotFound, "there is no such path; see /v1/openapi.json for all of them");
-        return refuse_path(state, came, request, refusal).await;
+        let refusal = Refusal::new(ApiCode::NotFound, "path not found; /v1/openapi.json lists all paths");
+        return refuse_path(state, context, request, refusal).await;
     }
     let (parts, body) = request.into_parts();
     if let Some(pages) = &state.pages
-        && !unversioned::is_of_a_program(&parts)
+        && (unversioned::is_of_console(parts.uri.path()) || !unversioned::is_of_a_program(&parts))
     {
-        return pages::answer(state, came, pages.clone(), Request::from_parts(parts, body)).await;
+        return pages::answer(state, context, pages.clone(), Request::from_parts(parts, body)).await;
     }
     let refusal = unversioned::refusal(&state.table, &parts);
-    finish(state, came, "", &parts.method, nobody(), Err(refusal)).await
+    finish(state, context, "", &parts.method, anonymous(), Err(refusal)).await
 }
 
 /// Refuses a request without authenticating it.
 pub(super) async fn refuse(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     method: &HttpMethod,
     refusal: Refusal,
-) -> (Response, Answering) {
-    finish(state, came, "", method, nobody(), Err(refusal)).await
+) -> (Response, AccessLogEntry) {
+    finish(state, context, "", method, anonymous(), Err(refusal)).await
 }
 
 /// Answers a malformed path.
 pub(super) async fn answer_bad_path(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     request: Request,
-) -> (Response, Answering) {
-    let message =
-        "the path has a segment that is no name: dots, a slash, a control character or a stray colon";
-    refuse_path(state, came, request, Refusal::new(ApiCode::ValidationError, message)).await
+) -> (Response, AccessLogEntry) {
+    let message = "the path has an invalid segment: `.` or `..`, an encoded slash, a control character or an \
+         unexpected colon";
+    refuse_path(state, context, request, Refusal::new(ApiCode::ValidationError, message)).await
 }
 
 /// Refuses a path. Callers without a key do not learn the reason.
 pub(super) async fn refuse_path(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     request: Request,
     refusal: Refusal,
-) -> (Response, Answering) {
+) -> (Response, AccessLogEntry) {
     let (parts, _) = request.into_parts();
-    let mut caller = nobody();
-    let admitted = admit(state, came, "", &parts.headers, Access::Key(&[]), &mut caller).await;
-    finish(state, came, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
+    let mut caller = anonymous();
+    let admitted = admit(state, context, "", &parts.headers, Access::Key(&[]), &mut caller).await;
+    finish(state, context, "", &parts.method, caller, Err(admitted.err().unwrap_or(refusal))).await
 }
 
 /// Checks the rate limit, the origin and the key. Returns the guided session that the key is limited to, if any.
 async fn admit(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     route: &'static str,
     headers: &HeaderMap,
     access: Access,
     caller: &mut Caller,
 ) -> Result<Option<SessionId>, Refusal> {
-    if is_keyless(state, came, route, headers) {
-        state.visitors.check_local(headers)?;
+    if is_keyless(state, context, route, headers) {
+        state.origin_policy.check_local(headers)?;
         *caller = keyless();
         return Ok(None);
     }
@@ -318,7 +320,7 @@ async fn admit(
     // Before the key is verified: a caller over the limit does not learn whether the key is valid.
     if state.rate_limiter.limits_anything() {
         // Unauthenticated callers are counted by address, so sending a new key with every request does not avoid the limit.
-        let who = match (named, came.peer) {
+        let who = match (named, context.peer) {
             (Some(named), _) => format!("key:{}", named.principal),
             (_, Some(Peer(address))) => format!("peer:{address}"),
             (_, None) => String::new(),
@@ -328,7 +330,7 @@ async fn admit(
         state.rate_limiter.admit(&asked, Timestamp(state.clock.now_ms()))?;
     }
     if access == Access::Guided {
-        state.visitors.check(headers)?;
+        state.origin_policy.check(headers)?;
     }
     let Some(known) = known else { return Ok(None) };
     let known = known?;
@@ -337,18 +339,18 @@ async fn admit(
 }
 
 /// Whether a request needs no key: an MCP message from this machine, if the operator allows it.
-fn is_keyless(state: &Service, came: Arrived, route: &str, headers: &HeaderMap) -> bool {
+fn is_keyless(state: &Service, context: RequestContext, route: &str, headers: &HeaderMap) -> bool {
     state.settings.mcp_without_key
         && matches!(route, "/mcp" | "/v1/mcp")
         && !headers.contains_key(AUTHORIZATION)
-        && came.peer.is_some_and(|Peer(address)| address.is_loopback())
+        && context.peer.is_some_and(|Peer(address)| address.is_loopback())
 }
 
 /// The caller of such a request, with the scopes that agents and MCP clients need. Over MCP they can answer clarifications; approvals
 /// need a key.
 fn keyless() -> Caller {
     Caller {
-        tenant: Tenant::new(host::guided::DEFAULT_TENANT),
+        tenant: Tenant::new(guided::DEFAULT_TENANT),
         principal: Principal::new("loopback"),
         scopes: vec![
             Scope::SessionsRead,
@@ -376,7 +378,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// The digest of the presented key, on routes whose replies may stay open. MCP replies for guided sessions are single documents, and
 /// some of their keys are signed and not stored.
-fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
+fn stream_key(access: Access, headers: &HeaderMap) -> Option<Digest> {
     bearer(headers)
         .filter(|_| matches!(access, Access::Key(_) | Access::Either(..) | Access::Offered))
         .map(keys::hash)
@@ -384,14 +386,14 @@ fn kept_under(access: Access, headers: &HeaderMap) -> Option<Digest> {
 
 async fn checked(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     route: &'static Route,
-    params: Params,
+    mut params: Params,
     parts: &mut Parts,
     stream: Stream,
     caller: &mut Caller,
 ) -> Answered {
-    let session = admit(state, came, route.path, &parts.headers, route.access, caller).await?;
+    let session = admit(state, context, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
     match access {
@@ -406,6 +408,11 @@ async fn checked(
             }
         }
         Access::Public | Access::Token | Access::Guided | Access::Offered => {}
+    }
+    if route.major == Major::V2
+        && let Err(refused) = v2::prepare(route, caller, &mut params, parts)
+    {
+        return Ok(*refused);
     }
     // The permit is held until the handler returns, because the upload stays in memory until then.
     let (body, message, _place) = match route.body {
@@ -436,9 +443,10 @@ async fn checked(
     let call = Call {
         state: state.clone(),
         caller: caller.clone(),
+        major: route.major,
         params,
         query: Query::read(parts.uri.query()),
-        key: kept_under(route.access, &parts.headers).filter(|_| !caller.tenant.as_str().is_empty()),
+        key: stream_key(route.access, &parts.headers).filter(|_| !caller.tenant.as_str().is_empty()),
         headers: std::mem::take(&mut parts.headers),
         body,
         message,
@@ -470,35 +478,45 @@ fn keyed(
         return Ok(None);
     };
     let key = key.to_str().map_err(|_| {
-        Refusal::new(ApiCode::ValidationError, "an Idempotency-Key is made of visible characters")
+        Refusal::new(ApiCode::ValidationError, "an Idempotency-Key may contain only visible ASCII characters")
     })?;
+    // The operation has one name for keys, whichever version calls it.
+    let twin = || routes::of_v2(route.path).find(|twin| twin.method == route.method);
+    let operation = match route.major {
+        Major::V1 => route.operation,
+        Major::V2 => twin().map_or(route.operation, |twin| twin.operation),
+    };
     let of: Vec<_> = params.iter().map(|(_, value)| value.as_str()).collect();
     // By operation and not by path, so that both spellings of a path are the same request. A token is a secret, so its digest is used.
     let endpoint = match route.access {
-        Access::Token => format!("{} {}", route.operation, Digest::of_bytes(of.concat().as_bytes())),
+        Access::Token => format!("{operation} {}", Digest::of_bytes(of.concat().as_bytes())),
         Access::Public | Access::Key(_) | Access::Either(..) | Access::Guided | Access::Offered => {
-            format!("{} {}", route.operation, of.join("/"))
+            format!("{operation} {}", of.join("/"))
         }
     };
     let body = if route.body == Body::None { &Value::Null } else { body };
-    Keyed::new(caller, &endpoint, key, body).map(Some)
+    match route.major {
+        Major::V1 => Keyed::new(caller, &endpoint, key, body).map(Some),
+        // A key of one version is not good for the other, whose recorded reply has another form.
+        Major::V2 => Keyed::new(caller, &endpoint, key, &json!({"major": 2, "body": body})).map(Some),
+    }
 }
 
 /// Turns an error into its reply, and records rejected callers in the audit log.
 async fn finish(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     route: &'static str,
     method: &HttpMethod,
     caller: Caller,
     answered: Answered,
-) -> (Response, Answering) {
-    let mut answering = Answering { route, ..Answering::default() };
+) -> (Response, AccessLogEntry) {
+    let mut log_entry = AccessLogEntry { route, ..AccessLogEntry::default() };
     let response = match answered {
         Ok(response) => response,
         Err(refusal) => {
-            answering.code = Some(refusal.code.as_str());
-            answering.cause = refusal.is_host_failure().then(|| host::causes(&refusal));
+            log_entry.code = Some(refusal.code.as_str());
+            log_entry.cause = refusal.is_host_failure().then(|| system::causes(&refusal));
             let kind = refusal.code.kind();
             if matches!(kind, RefusalKind::Unauthenticated | RefusalKind::Forbidden)
                 && let Some(left_out) = state.denials.admit(Instant::now())
@@ -507,12 +525,12 @@ async fn finish(
                 let (runs, method) = (&state.runs, method.as_str());
                 runs.audit_denied(&caller, &refusal, status, method, route, left_out).await;
             }
-            response::refusal(&refusal, &came.trace.id())
+            response::refusal(&refusal, &context.trace.id())
         }
     };
     if !caller.tenant.as_str().is_empty() {
-        answering.principal = Some(caller.principal);
-        answering.tenant = Some(caller.tenant);
+        log_entry.principal = Some(caller.principal);
+        log_entry.tenant = Some(caller.tenant);
     }
-    (response, answering)
+    (response, log_entry)
 }

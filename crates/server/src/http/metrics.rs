@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use host::runs::counts::{Counts, DURATION_BOUNDS_MS, Durations};
 use http::Method;
+use runs::counts::{Counts, DURATION_BOUNDS_MS, Durations};
 
 /// The upper bounds of the latency histogram, in microseconds.
 const BOUNDS_US: [u64; 8] = [500, 1_000, 5_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
@@ -38,16 +38,16 @@ struct Series {
 
 /// Counts something as active until it is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<AtomicI64>);
+pub(super) struct ActiveGuard(Arc<AtomicI64>);
 
-impl UnderWay {
+impl ActiveGuard {
     fn of(counter: &Arc<AtomicI64>) -> Self {
         counter.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(counter))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ActiveGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -55,13 +55,13 @@ impl Drop for UnderWay {
 
 impl Metrics {
     /// Counts a request as active.
-    pub(super) fn begin(&self) -> UnderWay {
-        UnderWay::of(&self.in_flight)
+    pub(super) fn begin(&self) -> ActiveGuard {
+        ActiveGuard::of(&self.in_flight)
     }
 
     /// Counts a stream as open.
-    pub(super) fn stream(&self) -> UnderWay {
-        UnderWay::of(&self.streams)
+    pub(super) fn stream(&self) -> ActiveGuard {
+        ActiveGuard::of(&self.streams)
     }
 
     /// Counts an answered request.
@@ -102,7 +102,7 @@ impl Metrics {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         const NAME: &str = "interlock_http_request_duration_seconds";
-        writeln!(text, "# HELP {NAME} How long requests took, by route and class of status.")?;
+        writeln!(text, "# HELP {NAME} Duration of HTTP requests, by route and status class.")?;
         writeln!(text, "# TYPE {NAME} histogram")?;
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (Labels { route, method, class }, series) in &answers {
@@ -115,8 +115,8 @@ impl Metrics {
             writeln!(text, "{NAME}_count{{{labels}}} {}", series.count)?;
         }
         for (name, about, counter) in [
-            ("interlock_http_requests_in_flight", "Requests that are under way.", &self.in_flight),
-            ("interlock_http_streams_open", "Streams of events that are open.", &self.streams),
+            ("interlock_http_requests_in_flight", "HTTP requests in progress.", &self.in_flight),
+            ("interlock_http_streams_open", "Open event streams.", &self.streams),
         ] {
             writeln!(text, "# HELP {name} {about}\n# TYPE {name} gauge")?;
             writeln!(text, "{name} {}", counter.load(Ordering::Relaxed))?;
@@ -128,27 +128,31 @@ impl Metrics {
 /// The metrics of runs, under the names of the protocol.
 fn write_runs(text: &mut String, runs: &Counts) -> std::fmt::Result {
     for (name, about, value) in [
-        ("openwop_run_created_total", "Runs that were created, forks and children included.", runs.created),
-        ("openwop_node_attempts_total", "Attempts of nodes.", runs.attempts),
-        ("openwop_node_completed_total", "Nodes that completed.", runs.nodes.count),
-        ("openwop_interrupt_requested_total", "Questions that were asked.", runs.interrupts),
-        ("openwop_cap_exceeded_total", "Limits that were reached.", runs.caps),
-        ("openwop_activity_invocations_total", "Effects that were made.", runs.activities.count),
-        ("openwop_run_claim_conflicts_total", "Decisions that were made again.", runs.conflicts),
+        ("openwop_run_created_total", "Runs created, including forks and child runs.", runs.created),
+        ("openwop_node_attempts_total", "Node attempts.", runs.attempts),
+        ("openwop_node_completed_total", "Completed nodes.", runs.nodes.count),
+        ("openwop_interrupt_requested_total", "Interrupts requested.", runs.interrupts),
+        ("openwop_cap_exceeded_total", "Limits exceeded.", runs.caps),
+        ("openwop_activity_invocations_total", "Executed effects.", runs.activities.count),
+        (
+            "openwop_run_claim_conflicts_total",
+            "Decisions repeated after a conflicting commit.",
+            runs.conflicts,
+        ),
     ] {
         writeln!(text, "# HELP {name} {about}\n# TYPE {name} counter\n{name} {value}")?;
     }
     let tokens = [("input", runs.tokens_in), ("output", runs.tokens_out)];
-    labelled(text, "openwop_activity_tokens_total", "Tokens of models, by direction.", "direction", &tokens)?;
+    labelled(text, "openwop_activity_tokens_total", "Model tokens, by direction.", "direction", &tokens)?;
     let ended = [("completed", runs.completed), ("failed", runs.failed), ("cancelled", runs.cancelled)];
-    let about = "Runs that ended, by how they did.";
+    let about = "Finished runs, by status.";
     labelled(text, "openwop_run_completed_total", about, "openwop_run_status", &ended)?;
-    writeln!(text, "# HELP openwop_run_active Runs that are under way.\n# TYPE openwop_run_active gauge")?;
+    writeln!(text, "# HELP openwop_run_active Active runs.\n# TYPE openwop_run_active gauge")?;
     writeln!(text, "openwop_run_active {}", runs.active)?;
     for (name, about, durations) in [
-        ("openwop_run_duration_seconds", "How long runs took from their start to their end.", &runs.runs),
-        ("openwop_node_duration_seconds", "How long nodes took that completed.", &runs.nodes),
-        ("openwop_activity_duration_seconds", "How long effects took.", &runs.activities),
+        ("openwop_run_duration_seconds", "Duration of finished runs.", &runs.runs),
+        ("openwop_node_duration_seconds", "Duration of completed nodes.", &runs.nodes),
+        ("openwop_activity_duration_seconds", "Duration of executed effects.", &runs.activities),
     ] {
         write_durations(text, name, about, durations)?;
     }

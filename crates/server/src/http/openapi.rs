@@ -5,7 +5,7 @@ mod shapes;
 mod source;
 
 use flow::run::RunStatus;
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::{Map, Value, json};
 
 use self::schemas::schemas;
@@ -92,9 +92,9 @@ fn responses(route: &Route, shape: &Shape) -> Value {
     for status in [route.success].iter().chain(shape.also) {
         let mut succeeded = json!({"description": route.summary});
         if *status == 304 {
-            succeeded["description"] = "It is as it was.".into();
+            succeeded["description"] = "Not modified since the `ETag` in `If-None-Match`.".into();
         } else if *status == 202 && shape.also.contains(status) {
-            succeeded["description"] = "It was taken note of; there is nothing to say.".into();
+            succeeded["description"] = "Accepted; the reply has no body.".into();
         } else if !route.media.is_empty() {
             let schema = shape.answer.filter(|_| route.media == "application/json").map(Source::refer);
             succeeded["content"][route.media] = schema.map_or(json!({}), |schema| json!({"schema": schema}));
@@ -121,20 +121,20 @@ fn responses(route: &Route, shape: &Shape) -> Value {
 /// The description of an error status.
 const fn why(status: u16) -> &'static str {
     match status {
-        400 => "The request is not as it has to be.",
-        401 => "There is no key, or none that is good.",
-        403 => "The key may not.",
-        404 => "There is no such thing, or none that the caller may know of.",
+        400 => "The request is invalid.",
+        401 => "The key is missing, unknown, expired or revoked.",
+        403 => "The key lacks a required scope.",
+        404 => "Not found, or not visible to this key.",
         408 => "The body did not arrive in time.",
-        409 => "It does not go together with what there is.",
-        410 => "It is over.",
+        409 => "The request conflicts with the current state.",
+        410 => "The resource has expired or was already used.",
         413 => "The body is too large.",
         415 => "The body is not JSON.",
-        422 => "The request is well formed and does not fit.",
-        429 => "Too many requests; see Retry-After.",
-        503 => "The host has too much to do, or is being stopped; see Retry-After.",
+        422 => "The request is well-formed, but its contents cannot be processed.",
+        429 => "Too many requests. Retry after the time in `Retry-After`.",
+        503 => "The host is overloaded or shutting down. Retry after the time in `Retry-After`.",
         507 => "The disk of the host is full; nothing was recorded.",
-        _ => "The host failed.",
+        _ => "Internal error of the host.",
     }
 }
 
@@ -171,7 +171,7 @@ fn bounds(parameter: &Parameter) -> Value {
         ("maxEvents", _) => json!({"type": "integer", "minimum": 0}),
         ("status", _) => json!({"enum": RunStatus::ALL.map(RunStatus::as_str)}),
         ("source", _) => json!({"enum": ["node-pack", "workflow", "mcp", "connector", "host-extension"]}),
-        ("view", _) => json!({"enum": ["full", "compact"]}),
+        ("view", _) => json!({"enum": ["standard", "compact"]}),
         ("streamMode", _) => {
             json!({"type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$"})
         }
@@ -185,29 +185,30 @@ fn bounds(parameter: &Parameter) -> Value {
 fn header(name: &str) -> (&'static str, Value) {
     match name {
         "Idempotency-Key" => (
-            "Under the same key the same request is answered once, and with the same answer afterwards.",
+            "A repeated request with the same key is executed once; later calls get the recorded reply.",
             json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+( +[!-~]+)*$"}),
         ),
         "X-Dedup" => {
-            ("Refuses the run while another one of its scope is under way.", json!({"enum": ["enforce"]}))
+            ("Rejects the run while another run with the same scope is active.", json!({"enum": ["enforce"]}))
         }
         "X-Force-Engine-Version" => {
-            ("For keys of tests: the version of the engine.", json!({"type": "integer", "minimum": 0}))
+            ("Test keys only: the engine version to use.", json!({"type": "integer", "minimum": 0}))
         }
-        "X-Pack-Sha256" => ("The digest of the archive, to be sure of it.", json!({"type": "string"})),
+        "X-Pack-Sha256" => {
+            ("The SHA-256 digest of the archive; the host verifies it.", json!({"type": "string"}))
+        }
         "X-Pack-Signing-Method" => {
             ("How the manifest is signed.", json!({"enum": ["manual", "none", "sigstore"]}))
         }
         "Mcp-Session-Id" => {
-            ("The session that `initialize` named.", json!({"type": "string", "maxLength": 512}))
+            ("The session id from the reply to `initialize`.", json!({"type": "string", "maxLength": 512}))
         }
-        "MCP-Protocol-Version" => {
-            ("The edition of MCP that is spoken.", json!({"enum": crate::mount::EDITIONS}))
-        }
-        "If-None-Match" => ("The tag of the run as it is known.", json!({"type": "string"})),
-        "Last-Event-ID" => {
-            ("The sequence of the last event that is known.", json!({"type": "integer", "minimum": 0}))
-        }
+        "MCP-Protocol-Version" => ("The MCP protocol version.", json!({"enum": crate::mount::EDITIONS})),
+        "If-None-Match" => ("The `ETag` of the run that the client has.", json!({"type": "string"})),
+        "Last-Event-ID" => (
+            "The sequence number of the last event that the client has.",
+            json!({"type": "integer", "minimum": 0}),
+        ),
         _ => ("", json!({"type": "string"})),
     }
 }

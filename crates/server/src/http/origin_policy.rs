@@ -6,7 +6,6 @@
 
 use std::net::IpAddr;
 
-use host::runs::{ApiCode, Refusal};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
@@ -14,10 +13,12 @@ use http::header::{
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri};
+use runs::{ApiCode, Refusal};
 
 /// The request headers that a page may send.
 const HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id",
+    "authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, \
+     last-event-id",
 );
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 const EXPOSED: HeaderValue = HeaderValue::from_static("www-authenticate, retry-after, mcp-session-id");
@@ -84,7 +85,8 @@ impl OriginPolicy {
         let refused = |message| Err(Refusal::new(ApiCode::Forbidden, message));
         if !self.is_host(headers) {
             return refused(
-                "the header Host names another place than this host; use the address in `server.public_url`, or set that to the one you use",
+                "the `Host` header is not an address of this host; use the address in `server.public_url`, \
+                 or set that to the one you use",
             );
         }
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -92,7 +94,8 @@ impl OriginPolicy {
             (None, _) => Ok(()),
             (Some(origin), None) if self.is_allowed(origin) => Ok(()),
             _ => refused(
-                "pages of this origin may not ask; an operator can add it to `server.allowed_origins`",
+                "requests from this origin are not allowed; an operator can add it to \
+                 `server.allowed_origins`",
             ),
         }
     }
@@ -158,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn which_pages_and_names_pass() {
+    fn allowed_origins_and_hosts() {
         let configured = ["https://app.example".to_owned(), "not an origin".to_owned()];
-        let visitors = OriginPolicy::new("https://host.example/base", &configured);
+        let origin_policy = OriginPolicy::new("https://host.example/base", &configured);
         for (host, origin, passes) in [
             ("host.example", None, true),
             ("HOST.example:443", None, true),
@@ -187,12 +190,12 @@ mod tests {
             ("localhost", Some(""), false),
             ("localhost", Some("http://localhost/path"), false),
         ] {
-            let checked = visitors.check(&headers(host, origin));
+            let checked = origin_policy.check(&headers(host, origin));
             assert_eq!(checked.is_ok(), passes, "{host} {origin:?}");
         }
         let mut twice = headers("localhost", Some("http://localhost"));
         twice.append(ORIGIN, HeaderValue::from_static("http://localhost"));
-        assert!(visitors.check(&twice).is_err(), "of two origins nobody knows which is meant");
-        assert!(visitors.check(&HeaderMap::new()).is_err(), "no host");
+        assert!(origin_policy.check(&twice).is_err(), "two origins are ambiguous");
+        assert!(origin_policy.check(&HeaderMap::new()).is_err(), "no host");
     }
 }

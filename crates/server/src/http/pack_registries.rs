@@ -32,7 +32,7 @@ impl PackRegistries {
     /// When the store cannot be read.
     pub fn open(store: impl RegistryStore + 'static) -> Result<Self, RegistryError> {
         Ok(Self {
-            offered: Arc::new(shelf(store)?),
+            offered: Arc::new(open_registry(store)?),
             tests: None,
             installed: None,
             rules: Arc::new(PublishRules::private()),
@@ -53,7 +53,7 @@ impl PackRegistries {
     /// # Errors
     /// When the store cannot be read.
     pub fn with_tests(self, store: impl RegistryStore + 'static) -> Result<Self, RegistryError> {
-        Ok(Self { tests: Some(Arc::new(shelf(store)?)), ..self })
+        Ok(Self { tests: Some(Arc::new(open_registry(store)?)), ..self })
     }
 
     /// Adds the installed packs.
@@ -64,8 +64,8 @@ impl PackRegistries {
 
     /// Applies the rules for its readers: a public registry accepts no `private` names.
     #[must_use]
-    pub(super) fn read_by(self, everybody: bool) -> Self {
-        let rules = if everybody { PublishRules::public() } else { PublishRules::private() };
+    pub(super) fn read_by(self, is_public: bool) -> Self {
+        let rules = if is_public { PublishRules::public() } else { PublishRules::private() };
         Self { rules: Arc::new(rules), ..self }
     }
 
@@ -86,7 +86,7 @@ impl PackRegistries {
     }
 }
 
-fn shelf(store: impl RegistryStore + 'static) -> Result<PackRegistry, RegistryError> {
+fn open_registry(store: impl RegistryStore + 'static) -> Result<PackRegistry, RegistryError> {
     Registry::open(Box::new(store) as Box<dyn RegistryStore>)
 }
 

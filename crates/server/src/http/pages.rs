@@ -5,13 +5,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use host::CorrelationId;
 use http::header::CONTENT_TYPE;
+use system::CorrelationId;
 use tower::ServiceExt as _;
 
 use super::encoding;
-use super::entry::Arrived;
-use super::exchange::{Answering, Peer};
+use super::entry::RequestContext;
+use super::exchange::{AccessLogEntry, Peer};
 use super::state::Service;
 use super::timed::timed;
 
@@ -20,15 +20,15 @@ const ROUTE: &str = "pages";
 
 pub(super) async fn answer(
     state: &Service,
-    came: Arrived,
+    context: RequestContext,
     pages: Router,
     mut request: Request,
-) -> (Response, Answering) {
+) -> (Response, AccessLogEntry) {
     let encoding = encoding::accepted(request.headers());
-    if let Some(Peer(address)) = came.peer {
+    if let Some(Peer(address)) = context.peer {
         request.extensions_mut().insert(address);
     }
-    request.extensions_mut().insert(CorrelationId(came.trace.id()));
+    request.extensions_mut().insert(CorrelationId(context.trace.id()));
     let request = request.map(|body| timed(body, state.settings.body_timeout));
     let response = match pages.oneshot(request).await {
         Ok(response) => response,
@@ -37,7 +37,7 @@ pub(super) async fn answer(
     let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     let response =
         if is_stream { until_stopped(state, response) } else { encoding::encoded(response, encoding).await };
-    (response, Answering { route: ROUTE, ..Answering::default() })
+    (response, AccessLogEntry { route: ROUTE, ..AccessLogEntry::default() })
 }
 
 /// A stream has no natural end and must not delay the shutdown of the service.

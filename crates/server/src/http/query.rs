@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use host::runs::{ApiCode, Refusal};
+use runs::{ApiCode, Refusal};
 
 /// The maximum number of parameters that are read. The longest query of the route table has five.
 const MAX_PARAMETERS: usize = 64;
@@ -27,6 +27,17 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Replaces a parameter.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        self.remove(name);
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Removes a parameter.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
     /// A number within limits.
     pub(super) fn number(
         &self,
@@ -39,8 +50,8 @@ impl Query {
             Some(number) => Ok(Some(number)),
             None => {
                 let message = match *bounds.end() {
-                    u64::MAX => format!("`{name}` has to be an integer from {}", bounds.start()),
-                    end => format!("`{name}` has to be an integer from {} to {end}", bounds.start()),
+                    u64::MAX => format!("`{name}` must be an integer from {}", bounds.start()),
+                    end => format!("`{name}` must be an integer from {} to {end}", bounds.start()),
                 };
                 Err(Refusal::new(ApiCode::ValidationError, message).detail("field", name))
             }

@@ -3,9 +3,9 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use host::runs::{Refusal, StoredReply};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
+use runs::{Refusal, StoredReply};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 use std::pin::Pin;
 
 use axum::response::Response;
-use host::runs::{Refusal, Scope};
+use openwop::Major;
+use runs::{Refusal, Scope};
 
 use super::exchange::Call;
 
@@ -93,6 +94,8 @@ pub(super) struct Parameter {
 
 /// A route.
 pub(super) struct Route {
+    /// The version of the protocol that the route belongs to.
+    pub(super) major: Major,
     pub(super) method: Method,
     /// The path template, with parameters in braces.
     pub(super) path: &'static str,

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use host::runs::Refusal;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use runs::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
 use super::connections::{Connections, Full, Report, Reserve};
 use super::exchange::Peer;
 use super::state::{HttpState, Settings};
-use super::write_timeout::Patient;
+use super::write_timeout::WriteTimeout;
 use super::{entry, response};
 
 /// The maximum number of headers of a request.
@@ -86,9 +86,9 @@ pub async fn serve_router(
 /// The reply to a request on a connection over a limit.
 fn refused(full: Full) -> Response {
     let (message, limit) = match full {
-        Full::Host { limit } => ("the host has as many connections as it may; retry later", limit),
+        Full::Host { limit } => ("the host has too many connections; retry later", limit),
         Full::Address { limit } => {
-            ("your address has as many connections as it may; close some or retry later", limit)
+            ("your address has too many connections; close some, or retry later", limit)
         }
     };
     let refusal = Refusal::unavailable(message, RETRY_AFTER).detail("maxConnections", limit);
@@ -128,8 +128,8 @@ where
         };
         let address: IpAddr = peer.ip();
         let peer = Peer(address);
-        let place = match connections.admit(address) {
-            Ok(place) => place,
+        let slot = match connections.admit(address) {
+            Ok(slot) => slot,
             Err(full) => {
                 report.refused(address, full, Instant::now());
                 reserve.make_room();
@@ -153,13 +153,13 @@ where
         let connection = graceful.watch(http(settings).serve_connection(io(stream, settings), service));
         tokio::spawn(async move {
             served(connection).await;
-            drop(place);
+            drop(slot);
         });
     }
     drop(listener);
     stopping();
     if tokio::time::timeout(settings.grace, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests did not end in time and were given up");
+        tracing::warn!("some requests did not finish before the shutdown timeout and were aborted");
     }
     Ok(())
 }
@@ -167,14 +167,14 @@ where
 async fn served(connection: impl Future<Output = Result<(), hyper::Error>>) {
     if let Err(error) = connection.await {
         // Clients disconnect, and some do not speak HTTP. An operator cannot fix either.
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }
 
-fn io(stream: TcpStream, settings: &Settings) -> TokioIo<Patient<TcpStream>> {
+fn io(stream: TcpStream, settings: &Settings) -> TokioIo<WriteTimeout<TcpStream>> {
     // Events are sent immediately and not when a packet is full.
     let _ = stream.set_nodelay(true);
-    TokioIo::new(Patient::new(stream, settings.write_timeout))
+    TokioIo::new(WriteTimeout::new(stream, settings.write_timeout))
 }
 
 fn http(settings: &Settings) -> http1::Builder {

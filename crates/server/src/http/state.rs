@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use axum::Router;
 use flow::id::WorkflowId;
-use host::guided::{Tenants, WorkspaceRoots};
-use host::plugins::Canary;
-use host::runs::Runs;
-use host::runs::rates::RateLimiter;
-use host::system::{Clock, Entropy};
+use guided::{Tenants, WorkspaceRoots};
+use plugins::Canary;
+use runs::Runs;
+use runs::rates::RateLimiter;
+use system::{Clock, Entropy};
 
 use super::cursor::Cursors;
 use super::denial_audit::DenialAudit;
@@ -24,8 +24,8 @@ use super::routes::Gates;
 use super::table::Table;
 use super::test_log::TestLog;
 use super::trace::Ids;
-use crate::mount::Pending;
-use crate::mount::pending_requests::Asks;
+use crate::mount::PendingCalls;
+use crate::mount::pending_requests::PendingRequests;
 
 /// The limits and optional features of the HTTP service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Settings {
     /// How long a write may wait for a client that does not read its reply.
     pub write_timeout: Duration,
     /// How long a call of a workflow over MCP waits for its run.
-    pub mount_patience: Duration,
+    pub mount_timeout: Duration,
     /// The maximum number of connections. More are refused.
     pub max_connections: usize,
     /// The maximum number of connections from one address; for IPv6, from one /64 network.
@@ -88,7 +88,7 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             // Somewhat longer than clients commonly wait for a tool.
-            mount_patience: Duration::from_secs(300),
+            mount_timeout: Duration::from_secs(300),
             // Below the usual limit of 1024 open files per process, with room for the database.
             max_connections: 900,
             connections_per_address: 900 / 8,
@@ -123,7 +123,7 @@ pub struct Options {
     /// The guided sessions, for MCP.
     pub guides: Guides,
     /// The packs in the registry, and the installed ones.
-    pub shelves: PackRegistries,
+    pub pack_registries: PackRegistries,
     /// The router for paths outside of the protocol: the web pages. Without it, such paths get an error envelope.
     pub pages: Option<Router>,
 }
@@ -182,12 +182,12 @@ pub(super) struct Shared {
     pub(super) streams: Arc<tokio::sync::Semaphore>,
     pub(super) tenants: Arc<Tenants>,
     pub(super) workspace_roots: Arc<WorkspaceRoots>,
-    pub(super) visitors: OriginPolicy,
+    pub(super) origin_policy: OriginPolicy,
     /// The calls of workflows over MCP that wait for their runs.
-    pub(super) pending: Pending,
+    pub(super) pending: PendingCalls,
     /// The open questions to the clients of those calls.
-    pub(super) asks: Asks,
-    pub(super) shelves: PackRegistries,
+    pub(super) pending_requests: PendingRequests,
+    pub(super) pack_registries: PackRegistries,
     /// The outcomes of test envelopes.
     pub(super) correlations: Correlations,
     /// Events and spans that seams recorded outside of the logs of runs.
@@ -209,7 +209,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Which optional routes are served.
     pub(super) fn gates(&self) -> Gates {
-        Gates { seams: self.settings.test_seams, test_packs: self.shelves.tests().is_some() }
+        Gates { seams: self.settings.test_seams, test_packs: self.pack_registries.tests().is_some() }
     }
 }
 
@@ -217,18 +217,20 @@ impl HttpState {
     /// The state of a new service.
     pub fn new(options: Options) -> Self {
         let cursors = Cursors::new(&*options.entropy);
-        let gates =
-            Gates { seams: options.settings.test_seams, test_packs: options.shelves.tests().is_some() };
+        let gates = Gates {
+            seams: options.settings.test_seams,
+            test_packs: options.pack_registries.tests().is_some(),
+        };
         Self(Arc::new(Shared {
             streams: Arc::new(tokio::sync::Semaphore::new(options.settings.max_streams)),
             messages: Arc::new(tokio::sync::Semaphore::new(options.settings.max_messages)),
             uploads: Arc::new(tokio::sync::Semaphore::new(MAX_UPLOADS)),
             archives: Arc::new(tokio::sync::Semaphore::new(MAX_ARCHIVES)),
-            visitors: OriginPolicy::new(options.runs.public_url(), &options.guides.allowed_origins),
+            origin_policy: OriginPolicy::new(options.runs.public_url(), &options.guides.allowed_origins),
             tenants: options.guides.tenants,
             workspace_roots: Arc::new(options.guides.workspace_roots),
-            pending: Pending::default(),
-            asks: Asks::default(),
+            pending: PendingCalls::default(),
+            pending_requests: PendingRequests::default(),
             canary: options.settings.test_seams.then(Canary::default),
             runs: options.runs,
             settings: options.settings,
@@ -241,7 +243,7 @@ impl HttpState {
             denials: DenialAudit::default(),
             cursors,
             table: Table::new(gates),
-            shelves: options.shelves.read_by(options.settings.open_registry),
+            pack_registries: options.pack_registries.read_by(options.settings.open_registry),
             correlations: Correlations::default(),
             test_log: TestLog::default(),
             pages: options.pages,

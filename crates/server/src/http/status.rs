@@ -1,7 +1,7 @@
 //! The HTTP status of each error code, and the body of an error.
 
-use host::runs::{ApiCode, Refusal, RefusalKind};
 use http::StatusCode;
+use runs::{ApiCode, Refusal, RefusalKind};
 use serde_json::{Value, json};
 
 /// The HTTP status of a reply with this code.
@@ -58,13 +58,16 @@ mod tests {
     fn a_commit_in_doubt_is_a_503_that_says_so() {
         let refusal = Refusal::from(CommitError::OutcomeUnknown(Cause::new("connection lost")));
         assert_eq!(status(refusal.code), StatusCode::SERVICE_UNAVAILABLE);
-        let told = body(&refusal).to_string();
-        assert!(told.contains("outcome is unknown") && told.contains("Idempotency-Key"), "{told}");
-        assert!(!told.contains("connection lost"), "{told}");
+        let body_text = body(&refusal).to_string();
+        assert!(
+            body_text.contains("outcome is unknown") && body_text.contains("Idempotency-Key"),
+            "{body_text}"
+        );
+        assert!(!body_text.contains("connection lost"), "{body_text}");
     }
 
     #[test]
-    fn the_cause_of_a_failure_is_not_for_the_caller() {
+    fn the_cause_of_a_failure_is_not_sent_to_the_caller() {
         let refusal = Refusal::from(ReadError::Store(Cause::new("database disk image is malformed")));
         assert_eq!(status(refusal.code), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(!body(&refusal).to_string().contains("malformed"));

@@ -130,7 +130,7 @@ fn check(segment: &str) -> Result<(), BadPath> {
 }
 
 /// Percent-decodes a segment; `None` if an escape is invalid or the result is not UTF-8.
-fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+pub(super) fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     if !segment.contains('%') {
         return Some(segment.into());
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_colon_of_a_known_action_counts_and_no_other() {
+    fn only_the_colon_of_a_known_action_is_a_separator() {
         let run = "/v1/runs/{runId}";
         let cases = [
             ("/v1/runs/run_1", Some((run, "run_1"))),
@@ -214,7 +214,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_passes_is_made_of_names(path in r"(/v1/runs)?(/[a-z.:%0-9A-Fa-f\\]{0,8}){0,6}") {
+        fn accepted_paths_consist_of_names(path in r"(/v1/runs)?(/[a-z.:%0-9A-Fa-f\\]{0,8}){0,6}") {
             let Ok(found) = found(&path) else { return Ok(()) };
             let params = found.map(|(_, params)| params).unwrap_or_default();
             for segment in path.split('/') {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use canon::encoding::{hex, write_hex};
 use flow::trace::TraceParent;
-use host::system::Entropy;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use system::Entropy;
 
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_goes_on_and_anything_else_begins_one() {
-        let ids = Ids::new(&host::system::SeededEntropy::new(1));
+    fn a_valid_trace_is_continued_and_an_invalid_one_is_replaced() {
+        let ids = Ids::new(&system::SeededEntropy::new(1));
         let of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(TRACEPARENT, HeaderValue::from_str(text).unwrap());
@@ -94,7 +94,7 @@ mod tests {
         assert_ne!(context.span_id, 0x00f0_67aa_0ba9_02b7, "the answer is a span of its own");
         let answered = format!("00-{trace}-{:016x}-01", context.span_id);
         assert_eq!(context.header().unwrap(), answered.as_str());
-        assert_eq!(of(&answered).id(), trace, "which somebody else can go on with");
+        assert_eq!(of(&answered).id(), trace, "the client can continue this trace");
         // The parser of `traceparent` has its own tests.
         assert_ne!(of(&format!("ff-{trace}-00f067aa0ba902b7-01")).id(), trace);
     }

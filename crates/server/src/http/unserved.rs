@@ -4,8 +4,8 @@
 //! families with 501. Parameterless reads such as `GET /v1/prompts` are not among them and stay 404: version 2 answers 404 there,
 //! and a suite compares the two versions.
 
-use host::runs::{ApiCode, Refusal};
 use http::Method;
+use runs::{ApiCode, Refusal};
 
 /// The reply to an operation.
 #[derive(Clone, Copy)]
@@ -53,10 +53,7 @@ pub(super) fn refusal(method: &Method, path: &str) -> Option<Refusal> {
             let refusal = Refusal::new(ApiCode::CapabilityNotProvided, message);
             Some(refusal.detail("requiredCapability", capability))
         }
-        NotFound => Some(Refusal::new(
-            ApiCode::NotFound,
-            "there is no such path; see /v1/openapi.json for all of them",
-        )),
+        NotFound => Some(Refusal::new(ApiCode::NotFound, "path not found; /v1/openapi.json lists all paths")),
     }
 }
 
@@ -77,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_capabilities_are_named_and_other_paths_are_left_alone() {
+    fn absent_capabilities_are_named_and_other_paths_are_not_affected() {
         let cases = [
             ("GET", "/v1/prompts", None),
             ("POST", "/v1/prompts", Some(ApiCode::CapabilityNotProvided)),
@@ -102,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operation_that_is_served_is_listed_as_absent() {
+    fn no_served_operation_is_listed_as_absent() {
         let table = Table::new(Gates::ALL);
         for (method, template, reply) in OPERATIONS {
             let found = table.find(&template.replace(['{', '}'], "")).unwrap();

@@ -1,13 +1,14 @@
 //! Paths outside of `/v1`. A browser gets a page there, if the console is mounted. An API client omitted the version, and gets a
 //! JSON error.
 
-use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
+use openwop::Major;
+use runs::{ApiCode, Refusal};
 
 use super::table::Table;
-use super::version::{OPENWOP_VERSION, is_served, unsupported};
+use super::version::{OPENWOP_VERSION, major, unsupported};
 
 /// Browsers send this with every request.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -25,11 +26,16 @@ pub(super) fn is_of_a_program(parts: &Parts) -> bool {
         return true;
     }
     let media = media_type(headers);
-    let is_of_console = headers.contains_key(COOKIE)
+    let is_of_browser = headers.contains_key(COOKIE)
         || headers.contains_key(SEC_FETCH_MODE)
         || matches!(media.as_str(), "application/x-www-form-urlencoded" | "multipart/form-data")
         || (is_public_page(parts.uri.path()) && !accepts_api_types(headers));
-    !is_of_console && (media == "application/json" || accepts_no_html(headers))
+    !is_of_browser && (media == "application/json" || accepts_no_html(headers))
+}
+
+/// Whether a path belongs to the console, for every client.
+pub(super) fn is_of_console(path: &str) -> bool {
+    path.strip_prefix("/console").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether a client names a media type that only the API sends. Tools that request a page send `*/*`.
@@ -41,10 +47,9 @@ fn accepts_api_types(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(named)
 }
 
-/// Pages that need no session: health checks and tools request the first one, browsers also its assets.
+/// Paths that tools and browsers request without being asked to, and that lead to the console.
 fn is_public_page(path: &str) -> bool {
-    matches!(path, "/" | "/sign-in" | "/sign-out" | "/favicon.ico" | "/robots.txt")
-        || path.starts_with("/assets/")
+    matches!(path, "/" | "/favicon.ico" | "/robots.txt")
 }
 
 fn has_bearer(headers: &HeaderMap) -> bool {
@@ -73,14 +78,19 @@ fn accepts_no_html(headers: &HeaderMap) -> bool {
 pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
     let meant = meant(table, parts.uri.path());
     let version = parts.headers.get(OPENWOP_VERSION);
-    let refusal = if version.is_none_or(is_served) {
-        let message = match meant {
-            Some(path) => format!("paths of this host begin with /v1/; use {path}"),
-            None => "paths of this host begin with /v1/; see /v1/openapi.json for all of them".to_owned(),
-        };
-        Refusal::new(ApiCode::ValidationError, message)
-    } else {
-        unsupported()
+    let refusal = match version.map(major) {
+        Some(None) => unsupported(),
+        // A client of version 2 that calls a path that no version has.
+        Some(Some(Major::V2)) => {
+            Refusal::new(ApiCode::NotFound, "There is no such path. See /openapi.json for all of them.")
+        }
+        None | Some(Some(Major::V1)) => {
+            let message = match meant {
+                Some(path) => format!("paths of this host begin with /v1/; use {path}"),
+                None => "paths of this host begin with /v1/; see /v1/openapi.json for all of them".to_owned(),
+            };
+            Refusal::new(ApiCode::ValidationError, message)
+        }
     };
     match meant {
         Some(path) => refusal.detail("path", path),
@@ -109,16 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_browsers_are_told_apart() {
+    fn programs_and_browsers_are_distinguished() {
         const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        let program: [(&str, &[(&str, &str)]); 10] = [
+        let program: [(&str, &[(&str, &str)]); 9] = [
             ("/runs", &[("authorization", "Bearer k")]),
             ("/runs", &[("authorization", "bearer k"), ("accept", BROWSER)]),
             ("/", &[("authorization", "Bearer k")]),
             ("/runs", &[("openwop-version", "2.0")]),
             ("/runs", &[("accept", "application/json")]),
             ("/", &[("accept", "application/json")]),
-            ("/sign-in", &[("accept", "application/json, text/event-stream")]),
             ("/runs", &[("accept", "*/*")]),
             ("/runs/x/events", &[("accept", "text/event-stream")]),
             ("/runs", &[("content-type", "application/json; charset=utf-8")]),
@@ -126,24 +135,37 @@ mod tests {
         for (path, headers) in program {
             assert!(is_of_a_program(&parts(path, headers)), "{path} {headers:?}");
         }
-        let console: [(&str, &[(&str, &str)]); 9] = [
+        let browser: [(&str, &[(&str, &str)]); 7] = [
             ("/runs", &[("accept", BROWSER)]),
             ("/runs", &[]),
             ("/", &[("accept", "*/*")]),
-            ("/sign-in", &[("accept", "*/*")]),
-            ("/sign-in", &[("accept", "*/*"), ("content-type", "application/x-www-form-urlencoded")]),
-            ("/assets/app.css", &[("accept", "text/css,*/*;q=0.1")]),
+            ("/runs", &[("accept", "*/*"), ("content-type", "application/x-www-form-urlencoded")]),
             ("/favicon.ico", &[("accept", "image/avif,image/webp,*/*;q=0.8")]),
             ("/runs/x", &[("accept", "text/event-stream"), ("cookie", "session=1")]),
             ("/runs/x", &[("accept", "text/event-stream"), ("sec-fetch-mode", "cors")]),
         ];
-        for (path, headers) in console {
+        for (path, headers) in browser {
             assert!(!is_of_a_program(&parts(path, headers)), "{path} {headers:?}");
         }
     }
 
     #[test]
-    fn the_path_that_was_meant_is_named() {
+    fn only_the_console_and_what_is_below_it_is_of_the_console() {
+        for (path, expected) in [
+            ("/console", true),
+            ("/console/", true),
+            ("/console/runs/x", true),
+            ("/consoles", false),
+            ("/console.js", false),
+            ("/", false),
+            ("/runs", false),
+        ] {
+            assert_eq!(is_of_console(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_probable_path_is_suggested() {
         let table = Table::new(Gates::ALL);
         for (path, meant) in [
             ("/runs", Some("/v1/runs")),
@@ -162,19 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_are_not_served_are_refused_and_version_one_is_not() {
+    fn unsupported_versions_are_rejected_and_version_one_is_not() {
         let table = Table::new(Gates::ALL);
         for (version, code) in [
             ("1", ApiCode::ValidationError),
             ("1.4", ApiCode::ValidationError),
-            ("2", ApiCode::ProtocolVersionUnsupported),
-            ("2.0", ApiCode::ProtocolVersionUnsupported),
+            ("2", ApiCode::NotFound),
+            ("2.0", ApiCode::NotFound),
+            ("3", ApiCode::ProtocolVersionUnsupported),
             ("1.", ApiCode::ProtocolVersionUnsupported),
             ("11", ApiCode::ProtocolVersionUnsupported),
             ("x", ApiCode::ProtocolVersionUnsupported),
             ("", ApiCode::ProtocolVersionUnsupported),
         ] {
-            let refusal = refusal(&table, &parts("/runs", &[("openwop-version", version)]));
+            let refusal = refusal(&table, &parts("/v2/runs", &[("openwop-version", version)]));
             assert_eq!(refusal.code, code, "{version:?}");
             assert_eq!(refusal.details["path"], "/v1/runs");
             assert!(!refusal.message.is_empty());

@@ -12,16 +12,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A connection with a write timeout.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     inner: S,
-    patience: Duration,
+    timeout: Duration,
     /// The timer of a pending write.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub(super) const fn new(inner: S, patience: Duration) -> Self {
-        Self { inner, patience, stalled: None }
+impl<S> WriteTimeout<S> {
+    pub(super) const fn new(inner: S, timeout: Duration) -> Self {
+        Self { inner, timeout, stalled: None }
     }
 
     /// Returns the result of a write. A pending write starts the timer, and fails when it expires.
@@ -30,13 +30,13 @@ impl<S> Patient<S> {
             self.stalled = None;
             return written;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

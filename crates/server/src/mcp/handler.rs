@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use catalogue::Listing;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -14,12 +15,11 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::Value;
 
-use super::people::Reach;
+use super::people::AskChannel;
 use super::{INSTRUCTIONS, Mcp, prompts, refused};
 use crate::call;
 use crate::listing::{self, TAGS_URI};
 use crate::tool::{Definition, Tool, definition};
-use host::catalogue::Listing;
 
 impl ServerHandler for Mcp {
     fn get_info(&self) -> ServerConfig {
@@ -52,10 +52,10 @@ impl ServerHandler for Mcp {
         mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let reach = Reach::of(&mut request, &context);
+        let channel = AskChannel::of(&mut request, &context);
         let (name, arguments) = (request.name, request.arguments.unwrap_or_default());
         tokio::select! {
-            response = self.respond(&name, arguments, reach) => Ok(response),
+            response = self.respond(&name, arguments, channel) => Ok(response),
             // Even if the client cancelled the call, a question to a person may still be open.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("The call was cancelled.", None)),
         }
@@ -68,9 +68,7 @@ impl ServerHandler for Mcp {
     ) -> Result<ListResourcesResult, ErrorData> {
         let tags = Resource::new(TAGS_URI, "tags")
             .with_title("Workflow tags")
-            .with_description(
-                "The tags by which workflows are found, when each applies, and what carries it.",
-            )
+            .with_description("The tags of workflows, when each applies, and the workflows that have it.")
             .with_mime_type("application/json");
         Ok(ListResourcesResult::with_all_items(vec![tags]))
     }

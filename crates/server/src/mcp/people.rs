@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use canon::budget::truncate;
 use canon::digest::Digest;
-use guide::engine::{AnswerOutcome, FromPeople, MAX_ANSWER_BYTES, PersonAnswer, Question, Unanswered};
-use host::guided::Questions;
-use host::guided::api::ContinueRequest;
+use guide::engine::{AnswerOutcome, MAX_ANSWER_BYTES, PeopleAnswers, PersonAnswer, Question, Unanswered};
+use guided::Questions;
+use guided::api::ContinueRequest;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
@@ -28,27 +28,27 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 /// How long a person may take to answer the questions of one call.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// How many bytes of the agent's notes are shown to the person.
 const SHOWN_NOTES: usize = 2000;
 
 /// How the user of a client can be asked.
-pub(super) enum Reach {
+pub(super) enum AskChannel {
     /// Not at all: the client does not support elicitation.
-    Nobody,
+    Unsupported,
     /// With a request to the client while its call waits.
     Request(Peer<RoleServer>),
     /// With the result of the call, which the client then repeats.
     Result { state: Option<String>, responses: InputResponses },
 }
 
-impl Reach {
+impl AskChannel {
     /// How the client of this call can ask its user.
     pub(super) fn of(request: &mut CallToolRequestParams, context: &RequestContext<RoleServer>) -> Self {
         let elicitation = context.client_capabilities().and_then(|able| able.elicitation);
         // A client that does not list its modes supports forms.
         if !elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()) {
-            return Self::Nobody;
+            return Self::Unsupported;
         }
         let newest = ProtocolVersion::V_2026_07_28;
         if context.protocol_version().is_some_and(|version| version.as_str() >= newest.as_str()) {
@@ -58,40 +58,43 @@ impl Reach {
         Self::Request(context.peer.clone())
     }
 
-    pub(super) const fn is_nobody(&self) -> bool {
-        matches!(self, Self::Nobody)
+    pub(super) const fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Unsupported)
     }
 }
 
 /// The result of asking.
-pub(super) enum Heard {
+pub(super) enum AskResult {
     /// The call can be made.
-    Made(FromPeople),
+    Answered(PeopleAnswers),
     /// The client must ask first.
-    Asks(InputRequiredResult),
+    InputRequired(InputRequiredResult),
 }
 
 /// Asks the user of a client.
 pub(super) async fn ask(
-    reach: Reach,
+    channel: AskChannel,
     request: &ContinueRequest,
     questions: &Questions,
-    patience: Duration,
-) -> Heard {
-    match reach {
-        Reach::Nobody => Heard::Made(FromPeople::default()),
-        Reach::Request(peer) => Heard::Made(ask_now(&peer, request, questions, patience).await),
-        Reach::Result { state, responses } => {
+    timeout: Duration,
+) -> AskResult {
+    match channel {
+        AskChannel::Unsupported => AskResult::Answered(PeopleAnswers::default()),
+        AskChannel::Request(peer) => AskResult::Answered(ask_now(&peer, request, questions, timeout).await),
+        AskChannel::Result { state, responses } => {
             let current = state_of(request, questions);
             if state.as_ref() == Some(&current) {
-                return Heard::Made(read_all(&questions.questions, &responses));
+                return AskResult::Answered(read_all(&questions.questions, &responses));
             }
             let asked = questions.questions.iter().filter_map(|question| {
                 let params = params(request, questions, question)?;
                 let elicits = InputRequest::Elicitation(ElicitRequest::new(params));
                 Some((question.id.clone(), elicits))
             });
-            Heard::Asks(InputRequiredResult::new(Some(asked.collect::<BTreeMap<_, _>>()), Some(current)))
+            AskResult::InputRequired(InputRequiredResult::new(
+                Some(asked.collect::<BTreeMap<_, _>>()),
+                Some(current),
+            ))
         }
     }
 }
@@ -101,19 +104,19 @@ async fn ask_now(
     peer: &Peer<RoleServer>,
     request: &ContinueRequest,
     questions: &Questions,
-    patience: Duration,
-) -> FromPeople {
-    let deadline = Instant::now() + patience;
-    let mut people = FromPeople::default();
+    timeout: Duration,
+) -> PeopleAnswers {
+    let deadline = Instant::now() + timeout;
+    let mut people = PeopleAnswers::default();
     for question in &questions.questions {
-        let heard = match params(request, questions, question) {
+        let answer = match params(request, questions, question) {
             Some(params) => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                elicit(peer, params, left, patience).await.and_then(|result| read(question, result))
+                elicit(peer, params, left, timeout).await.and_then(|result| read(question, result))
             }
             None => Err(Unanswered::Failed),
         };
-        match heard {
+        match answer {
             Ok(answer) => people.answers.push(answer),
             Err(why) => {
                 people.unanswered = Some(why);
@@ -128,21 +131,21 @@ async fn elicit(
     peer: &Peer<RoleServer>,
     params: ElicitRequestParams,
     left: Duration,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<ElicitResult, Unanswered> {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::with_timeout(left)).await;
     match sent.map_err(|_| Unanswered::Failed)?.await_response().await {
         Ok(ClientResult::ElicitResult(result)) => Ok(result),
-        Err(ServiceError::Timeout { .. }) => Err(Unanswered::TimedOut { seconds: patience.as_secs() }),
+        Err(ServiceError::Timeout { .. }) => Err(Unanswered::TimedOut { seconds: timeout.as_secs() }),
         Ok(_) | Err(_) => Err(Unanswered::Failed),
     }
 }
 
 /// The answers that were sent with a call. The first question without an answer determines why answers are
 /// missing.
-fn read_all(questions: &[Question], responses: &InputResponses) -> FromPeople {
-    let mut people = FromPeople::default();
+fn read_all(questions: &[Question], responses: &InputResponses) -> PeopleAnswers {
+    let mut people = PeopleAnswers::default();
     for question in questions {
         let result = responses.get(&question.id).cloned().map(serde_json::from_value::<ElicitResult>);
         let read = match result {
@@ -196,7 +199,7 @@ fn params(
         message.push_str(question.caution);
     }
     if let Some(notes) = request.notes_markdown.as_deref().map(str::trim).filter(|notes| !notes.is_empty()) {
-        message.push_str("\n\nWhat the agent hands in for this step:\n\n");
+        message.push_str("\n\nWhat the agent submits for this step:\n\n");
         message.push_str(&guide::render::quoted(&truncate(notes, SHOWN_NOTES), "> "));
     }
     let requested_schema = ElicitationSchema::from_json_schema(form(question)).ok()?;
@@ -208,7 +211,7 @@ fn form(question: &Question) -> Map<String, Value> {
         json!({
             "type": "object",
             "properties": {"answer": {
-                "type": "string", "title": "Answer", "description": "It is recorded in the log of the run.",
+                "type": "string", "title": "Answer", "description": "Recorded in the log of the run.",
                 "minLength": 1, "maxLength": MAX_ANSWER_BYTES,
             }},
             "required": ["answer"],
@@ -219,7 +222,8 @@ fn form(question: &Question) -> Map<String, Value> {
             "properties": {
                 "decision": {"type": "string", "title": "Decision", "enum": ["approve", "refuse"]},
                 "comment": {
-                    "type": "string", "title": "Comment", "description": "Optional. It is recorded in the log of the run.",
+                    "type": "string", "title": "Comment", "description": "Optional. Recorded in the log of \
+                     the run.",
                     "maxLength": MAX_ANSWER_BYTES,
                 },
             },

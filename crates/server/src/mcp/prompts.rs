@@ -3,8 +3,8 @@
 //! A prompt does not start anything: it tells the model which call to make, with the person's words as the
 //! goal. So the run is like any other, and an unused prompt records nothing.
 
+use catalogue::{Entry, Listing};
 use guide::render::quoted;
-use host::catalogue::{Entry, Listing};
 use rmcp::ErrorData;
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role,
@@ -19,8 +19,12 @@ const GOAL_BYTES: usize = 4096;
 /// The prompts of a listing, one for each workflow.
 pub(super) fn list(listing: &Listing) -> ListPromptsResult {
     let prompt = |entry: &Entry| {
-        let goal =
-            PromptArgument::new(GOAL).with_description("What you want, in a sentence.").with_required(true);
+        let goal = PromptArgument::new(GOAL)
+            .with_description(
+                "What you want to achieve, in one \
+                                                        sentence.",
+            )
+            .with_required(true);
         Prompt::new(name(listing, entry), Some(entry.description.clone()), Some(vec![goal]))
             .with_title(entry.name.clone())
     };
@@ -40,13 +44,13 @@ pub(super) fn get(listing: &Listing, request: &GetPromptRequestParams) -> Result
         .or_else(|| listing.entries.iter().find(|entry| entry.workflow_id == wanted));
     let Some(entry) = found else {
         let shown: String = wanted.chars().take(60).collect();
-        let message = format!("There is no prompt {shown:?}; prompts/list names every one.");
+        let message = format!("There is no prompt {shown:?}; prompts/list lists all prompts.");
         return Err(ErrorData::invalid_params(message, None));
     };
     let goal = request.arguments.as_ref().and_then(|arguments| arguments.get(GOAL)?.as_str()).map(str::trim);
     let Some(goal) = goal.filter(|goal| !goal.is_empty()) else {
         return Err(ErrorData::invalid_params(
-            "The argument `goal` is missing: say what you want, in a sentence.",
+            "The argument `goal` is missing. Send what you want, in one sentence.",
             None,
         ));
     };
@@ -56,7 +60,8 @@ pub(super) fn get(listing: &Listing, request: &GetPromptRequestParams) -> Result
     }
     let call = json!({"workflowId": entry.workflow_id, "goal": goal});
     let text = format!(
-        "Work through the Interlock workflow `{}` ({}) for this goal:\n\n{}\n\nCall start_workflow with\n\n```json\n{call}\n```\n\n\
+        "Work through the Interlock workflow `{}` ({}) for this goal:\n\n{}\n\nCall start_workflow \
+         with\n\n```json\n{call}\n```\n\n\
          and add `workspacePath`, the absolute path of the folder you work in, if there is one. Then do the step that comes \
          back and make the call in its `nextCall`, step by step, until `isComplete` is true.",
         entry.workflow_id,

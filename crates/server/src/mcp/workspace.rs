@@ -11,7 +11,7 @@ use rmcp::RoleServer;
 use rmcp::service::Peer;
 
 /// How long to wait for a client's roots.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The folder, once it is known.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl DefaultWorkspace {
         if self.get().is_none() || !has_roots {
             return;
         }
-        let Ok(Ok(roots)) = tokio::time::timeout(PATIENCE, peer.list_roots()).await else { return };
+        let Ok(Ok(roots)) = tokio::time::timeout(ANSWER_TIMEOUT, peer.list_roots()).await else { return };
         if let Some(folder) = roots.roots.iter().find_map(|root| folder_of(&root.uri)) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
         }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_addresses_name_a_folder() {
+    fn uris_of_folders() {
         let folder = tempfile::tempdir().unwrap();
         let spaced = folder.path().join("my work");
         std::fs::create_dir(&spaced).unwrap();

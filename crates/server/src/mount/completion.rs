@@ -1,6 +1,6 @@
 //! `completion/complete`: the values that an author declared for an argument of a prompt.
 
-use host::runs::exposed::Exposed;
+use runs::exposed::Exposed;
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;

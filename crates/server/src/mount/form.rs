@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flat_form_can_say_it_says_and_the_rest_is_described() {
+    fn a_flat_form_describes_what_it_cannot_express() {
         for (schema, shown, described) in [
             (json!({}), json!({"type": "string"}), false),
             (
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_as_json_is_read_and_other_texts_stay() {
+    fn json_answers_are_parsed_and_other_strings_are_kept() {
         let questions = json!([
             {"id": "list", "question": "Which?", "schema": {"type": "array"}},
             {"id": "word", "question": "What?"},
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_no_form() {
+    fn invalid_questions_have_no_form() {
         for questions in [
             json!(null),
             json!([]),
@@ -287,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_form_is_flat_whatever_is_asked(schema in schemas(), question in ".*") {
+        fn every_form_is_flat(schema in schemas(), question in ".*") {
             let form = Form::of("W", &json!([{"id": "q", "question": question, "schema": schema}]), None).unwrap();
             let field = form.schema["properties"]["q"].as_object().unwrap();
             let kind = field["type"].as_str().unwrap();

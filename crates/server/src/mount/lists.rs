@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use canon::digest::Digest;
-use host::runs::exposed::{Exposed, Exposure};
-use host::runs::{Caller, Refusal, Runs, Scope};
+use runs::exposed::{Exposed, Exposure};
+use runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Value, json};
 
 /// The maximum number of entries per page.

@@ -1,6 +1,6 @@
 //! Messages of JSON-RPC 2.0.
 
-use host::runs::{ApiCode, Refusal};
+use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
 
 /// A request or a notification.
@@ -14,7 +14,7 @@ pub(crate) struct Message {
 
 /// The content of a body.
 #[derive(Debug)]
-pub(crate) enum Read {
+pub(crate) enum ParsedMessage {
     /// A request, which gets a response.
     Request(Message),
     /// A notification.
@@ -22,7 +22,7 @@ pub(crate) enum Read {
     /// The response to a request of this host: its id, and its result if any.
     Response(Value, Option<Value>),
     /// An invalid request, with its id if any.
-    Wrong(Value, RpcError),
+    Invalid(Value, RpcError),
 }
 
 /// A protocol error.
@@ -35,9 +35,9 @@ pub(crate) struct RpcError {
 
 impl Message {
     /// Reads a message from a JSON value.
-    pub(crate) fn read(body: Value) -> Read {
+    pub(crate) fn read(body: Value) -> ParsedMessage {
         let Value::Object(mut body) = body else {
-            return Read::Wrong(Value::Null, RpcError::new(-32600, "a message is an object"));
+            return ParsedMessage::Invalid(Value::Null, RpcError::new(-32600, "a message must be an object"));
         };
         let id = body.remove("id");
         let known = match &id {
@@ -46,26 +46,34 @@ impl Message {
             _ => None,
         };
         let answered = known.clone().unwrap_or_default();
-        let wrong = |message: &str| Read::Wrong(answered.clone(), RpcError::new(-32600, message));
+        let wrong = |message: &str| ParsedMessage::Invalid(answered.clone(), RpcError::new(-32600, message));
         if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return wrong("`jsonrpc` has to be \"2.0\"");
+            return wrong("`jsonrpc` must be \"2.0\"");
         }
         let method = match body.remove("method") {
             Some(Value::String(method)) => method,
             None if body.contains_key("result") || body.contains_key("error") => {
-                return Read::Response(answered, body.remove("result"));
+                return ParsedMessage::Response(answered, body.remove("result"));
             }
-            _ => return wrong("`method`, a text, is required"),
+            _ => return wrong("`method` is required and must be a string"),
         };
         let params = match body.remove("params") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(params)) => params,
-            Some(_) => return Read::Wrong(answered, RpcError::invalid("`params` has to be an object")),
+            Some(_) => {
+                return ParsedMessage::Invalid(
+                    answered,
+                    RpcError::invalid(
+                        "`params` must be an \
+                object",
+                    ),
+                );
+            }
         };
         match (id, known) {
-            (None, _) => Read::Notification(Self { id: Value::Null, method, params }),
-            (Some(_), Some(id)) => Read::Request(Self { id, method, params }),
-            (Some(_), None) => wrong("`id` is a number, or a text of at most 256 bytes"),
+            (None, _) => ParsedMessage::Notification(Self { id: Value::Null, method, params }),
+            (Some(_), Some(id)) => ParsedMessage::Request(Self { id, method, params }),
+            (Some(_), None) => wrong("`id` must be a number, or a string of at most 256 bytes"),
         }
     }
 
@@ -87,27 +95,27 @@ impl RpcError {
 
     /// The method is unknown.
     pub(crate) fn no_method() -> Self {
-        Self::new(-32601, "there is no such method here")
+        Self::new(-32601, "method not found")
     }
 
     /// The tool is unknown, or belongs to another tenant. The error does not say which.
     pub(crate) fn no_tool() -> Self {
-        Self::invalid("there is no tool of this name; list them with tools/list")
+        Self::invalid("no tool has this name; tools/list lists all tools")
     }
 
     /// The prompt is unknown, or belongs to another tenant.
     pub(crate) fn no_prompt() -> Self {
-        Self::invalid("there is no prompt of this name; list them with prompts/list")
+        Self::invalid("no prompt has this name; prompts/list lists all prompts")
     }
 
     /// The resource is unknown, or belongs to another tenant.
     pub(crate) fn no_resource() -> Self {
-        Self::invalid("there is no resource of this address; list them with resources/list")
+        Self::invalid("no resource has this URI; resources/list lists all resources")
     }
 
     /// The arguments do not match their schema. No run was started.
     pub(crate) fn violations(violations: &[Value]) -> Self {
-        let message = "the arguments are not as their schema says; nothing was run".to_owned();
+        let message = "the arguments do not match the schema; nothing was executed".to_owned();
         Self { code: -32602, message, data: Some(json!({"violations": violations})) }
     }
 
@@ -123,7 +131,7 @@ impl RpcError {
             // The workflow was removed between the lookup and the call.
             ApiCode::WorkflowNotFound | ApiCode::RunNotFound => Ok(Self::no_tool()),
             code if !refusal.is_host_failure() && refusal.retry_after.is_none() => {
-                Ok(Self::failed("the run could not be begun", json!({"error": code.as_str()})))
+                Ok(Self::failed("the run could not be started", json!({"error": code.as_str()})))
             }
             _ => Err(refusal),
         }

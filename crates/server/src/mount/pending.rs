@@ -16,20 +16,20 @@ type Key = (Arc<Client>, String);
 
 /// The waiting calls.
 #[derive(Debug, Default)]
-pub(crate) struct Pending(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
+pub(crate) struct PendingCalls(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
 /// A waiting call. It is removed when dropped.
 #[derive(Debug)]
-pub(super) struct Waits {
+pub(super) struct PendingCall {
     key: Option<Key>,
     all: Arc<Mutex<HashMap<Key, Arc<Notify>>>>,
     cancelled: Arc<Notify>,
 }
 
-impl Pending {
+impl PendingCalls {
     /// Adds a waiting call. A call without a session, or with the id of another waiting call, cannot be
     /// cancelled.
-    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Waits {
+    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> PendingCall {
         let cancelled = Arc::new(Notify::new());
         let key = (Arc::clone(client), id.to_owned());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Pending {
         if is_new {
             all.insert(key.clone(), Arc::clone(&cancelled));
         }
-        Waits { key: is_new.then_some(key), all: Arc::clone(&self.0), cancelled }
+        PendingCall { key: is_new.then_some(key), all: Arc::clone(&self.0), cancelled }
     }
 
     /// Cancels a call.
@@ -49,14 +49,14 @@ impl Pending {
     }
 }
 
-impl Waits {
-    /// Waits until the call is cancelled.
+impl PendingCall {
+    /// PendingCall until the call is cancelled.
     pub(super) async fn cancelled(&self) {
         self.cancelled.notified().await;
     }
 }
 
-impl Drop for Waits {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
             self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(key);

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 /// The client (tenant, key and session), and the id of the request.
 type Key = (Arc<Client>, String);
-type Table = Arc<Mutex<HashMap<Key, oneshot::Sender<Said>>>>;
+type Table = Arc<Mutex<HashMap<Key, oneshot::Sender<ElicitationResponse>>>>;
 
 /// The client that is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub(crate) struct Client {
 
 /// The client's response to an elicitation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ElicitationResponse {
     /// The user completed the form.
     Accepted(Map<String, Value>),
     /// The user declined.
@@ -38,17 +38,17 @@ pub(crate) enum Said {
 
 /// The open requests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asks(Table);
+pub(crate) struct PendingRequests(Table);
 
 /// An open request. It is removed when dropped.
 #[derive(Debug)]
-pub(super) struct Outstanding {
+pub(super) struct PendingRequest {
     key: Key,
     all: Table,
-    said: oneshot::Receiver<Said>,
+    response: oneshot::Receiver<ElicitationResponse>,
 }
 
-impl Said {
+impl ElicitationResponse {
     /// Reads the result of `elicitation/create`; `None` if the client sent an error.
     pub(crate) fn read(result: Option<Value>) -> Self {
         let Some(mut result) = result else { return Self::Failed };
@@ -65,21 +65,21 @@ impl Said {
     }
 }
 
-impl Asks {
+impl PendingRequests {
     /// Adds a request with this id.
-    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> Outstanding {
-        let (to, said) = oneshot::channel();
+    pub(super) fn enter(&self, client: &Arc<Client>, id: &str) -> PendingRequest {
+        let (to, response) = oneshot::channel();
         let key = (Arc::clone(client), id.to_owned());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), to);
-        Outstanding { key, all: Arc::clone(&self.0), said }
+        PendingRequest { key, all: Arc::clone(&self.0), response }
     }
 
     /// Handles a client's response. Returns whether a request with this id is open for it; each is answered
     /// once.
-    pub(crate) fn answer(&self, client: Client, id: &str, said: Said) -> bool {
+    pub(crate) fn answer(&self, client: Client, id: &str, response: ElicitationResponse) -> bool {
         let key = (Arc::new(client), id.to_owned());
         let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        waits.is_some_and(|waits| waits.send(said).is_ok())
+        waits.is_some_and(|waits| waits.send(response).is_ok())
     }
 
     /// The number of open requests.
@@ -89,19 +89,19 @@ impl Asks {
     }
 }
 
-impl Outstanding {
+impl PendingRequest {
     pub(super) fn id(&self) -> &str {
         &self.key.1
     }
 
     /// Waits for the client's response.
-    pub(super) async fn said(&mut self) -> Said {
+    pub(super) async fn response(&mut self) -> ElicitationResponse {
         // The sender is dropped only with the table, which is shared.
-        (&mut self.said).await.unwrap_or(Said::Failed)
+        (&mut self.response).await.unwrap_or(ElicitationResponse::Failed)
     }
 }
 
-impl Drop for Outstanding {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_answered_once_and_by_nobody_but_the_client_that_was_asked() {
-        let asks = Asks::default();
-        let mut waits = asks.enter(&Arc::new(client("a", "key", "s")), "id");
+    async fn a_request_is_answered_once_and_only_by_its_client() {
+        let pending_requests = PendingRequests::default();
+        let mut waits = pending_requests.enter(&Arc::new(client("a", "key", "s")), "id");
         for (other, id) in [
             (client("b", "key", "s"), "id"),
             (client("a", "other", "s"), "id"),
@@ -132,41 +132,41 @@ mod tests {
             (client("a", "key", ""), "id"),
             (client("a", "key", "s"), "di"),
         ] {
-            assert!(!asks.answer(other, id, Said::Declined));
+            assert!(!pending_requests.answer(other, id, ElicitationResponse::Declined));
         }
-        assert!(asks.answer(client("a", "key", "s"), "id", Said::Declined));
-        assert!(!asks.answer(client("a", "key", "s"), "id", Said::Declined));
-        assert_eq!(waits.said().await, Said::Declined);
-        assert_eq!(asks.len(), 0);
+        assert!(pending_requests.answer(client("a", "key", "s"), "id", ElicitationResponse::Declined));
+        assert!(!pending_requests.answer(client("a", "key", "s"), "id", ElicitationResponse::Declined));
+        assert_eq!(waits.response().await, ElicitationResponse::Declined);
+        assert_eq!(pending_requests.len(), 0);
     }
 
     #[test]
-    fn whoever_stops_waiting_leaves_nothing_behind() {
-        let asks = Asks::default();
+    fn a_dropped_request_is_removed() {
+        let pending_requests = PendingRequests::default();
         let client = Arc::new(client("a", "key", "s"));
-        let waits = asks.enter(&client, "id");
-        assert_eq!(asks.len(), 1);
+        let waits = pending_requests.enter(&client, "id");
+        assert_eq!(pending_requests.len(), 1);
         drop(waits);
-        assert_eq!(asks.len(), 0);
-        assert!(!asks.answer(Client::clone(&client), "id", Said::Declined));
+        assert_eq!(pending_requests.len(), 0);
+        assert!(!pending_requests.answer(Client::clone(&client), "id", ElicitationResponse::Declined));
     }
 
     #[test]
-    fn answers_are_read_as_what_was_done() {
-        for (result, said) in [
-            (None, Said::Failed),
-            (Some(json!({"action": "accept"})), Said::Accepted(Map::new())),
+    fn elicitation_results_are_parsed() {
+        for (result, response) in [
+            (None, ElicitationResponse::Failed),
+            (Some(json!({"action": "accept"})), ElicitationResponse::Accepted(Map::new())),
             (
                 Some(json!({"action": "accept", "content": {"a": 1}})),
-                Said::Accepted(Map::from_iter([("a".to_owned(), json!(1))])),
+                ElicitationResponse::Accepted(Map::from_iter([("a".to_owned(), json!(1))])),
             ),
-            (Some(json!({"action": "accept", "content": [1]})), Said::Failed),
-            (Some(json!({"action": "decline", "content": {"a": 1}})), Said::Declined),
-            (Some(json!({"action": "cancel"})), Said::Dismissed),
-            (Some(json!({"action": "approve"})), Said::Failed),
-            (Some(json!(5)), Said::Failed),
+            (Some(json!({"action": "accept", "content": [1]})), ElicitationResponse::Failed),
+            (Some(json!({"action": "decline", "content": {"a": 1}})), ElicitationResponse::Declined),
+            (Some(json!({"action": "cancel"})), ElicitationResponse::Dismissed),
+            (Some(json!({"action": "approve"})), ElicitationResponse::Failed),
+            (Some(json!(5)), ElicitationResponse::Failed),
         ] {
-            assert_eq!(Said::read(result.clone()), said, "{result:?}");
+            assert_eq!(ElicitationResponse::read(result.clone()), response, "{result:?}");
         }
     }
 }

@@ -52,27 +52,27 @@ impl Progress {
         }
         self.done += more;
         self.beats = 0;
-        self.tell(&self.done.into());
+        self.send(&self.done.into());
     }
 
     /// Reports that the run still waits, so that the client does not consider the call lost. Numbers must
     /// increase although no node was completed, so they approach the next node without reaching it.
-    pub(super) fn beat(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.beats = self.beats.saturating_add(1);
         let (done, beats) = (self.done.min(1 << 50), f64::from(self.beats));
         #[expect(clippy::cast_precision_loss, reason = "it is small enough to be exact")]
         let progress = done as f64 + beats / (beats + 1.0);
-        self.tell(&json!(progress));
+        self.send(&json!(progress));
     }
 
-    fn tell(&self, progress: &Value) {
+    fn send(&self, progress: &Value) {
         let mut params = json!({"progressToken": self.token, "progress": progress});
         // Nodes of a loop run more than once, so the total is unknown.
         if self.done + u64::from(self.beats > 0) <= self.total {
             params["total"] = self.total.into();
         }
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        drop(self.to.try_send(told));
+        let messages = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        drop(self.to.try_send(messages));
     }
 }
 
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_only_grow_and_nobody_is_waited_for() {
-        let (to, mut told) = mpsc::channel(2);
+    fn progress_only_grows_and_never_waits_for_the_client() {
+        let (to, mut messages) = mpsc::channel(2);
         let mut progress = Progress::new(json!("t"), to, 2);
         let event = |kind: &str| json!({"type": kind, "nodeId": "secret-name"}).to_string();
         let done = event("node.completed");
@@ -94,23 +94,23 @@ mod tests {
         ] {
             progress.note(batch.iter().map(String::as_str));
         }
-        let first = told.try_recv().unwrap();
+        let first = messages.try_recv().unwrap();
         assert_eq!(first["params"], json!({"progressToken": "t", "progress": 2, "total": 2}));
-        assert_eq!(told.try_recv().unwrap()["params"], json!({"progressToken": "t", "progress": 3}));
-        assert!(told.try_recv().is_err(), "there was no room for the last, and nobody waited");
+        assert_eq!(messages.try_recv().unwrap()["params"], json!({"progressToken": "t", "progress": 3}));
+        assert!(messages.try_recv().is_err(), "the full channel drops the last message");
     }
 
     #[test]
-    fn a_run_that_waits_is_told_of_with_numbers_that_still_grow() {
-        let (to, mut told) = mpsc::channel(100);
+    fn a_waiting_run_reports_growing_progress() {
+        let (to, mut messages) = mpsc::channel(100);
         let mut progress = Progress::new(json!("t"), to, 3);
         let done = json!({"type": "node.completed"}).to_string();
         for _ in 0..3 {
             progress.note(std::iter::once(done.as_str()));
-            (0..20).for_each(|_| progress.beat());
+            (0..20).for_each(|_| progress.tick());
         }
         let mut before = 0.0;
-        while let Ok(message) = told.try_recv() {
+        while let Ok(message) = messages.try_recv() {
             let now = message["params"]["progress"].as_f64().unwrap();
             assert!(now > before, "{message}");
             before = now;
@@ -119,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_none_are_not_sent_back() {
+    fn invalid_progress_tokens_are_not_returned() {
         let read = |token: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"_meta": {"progressToken": token}}});
             match Message::read(body) {
-                super::super::Read::Request(message) => super::token(&message),
+                super::super::ParsedMessage::Request(message) => super::token(&message),
                 other => panic!("{other:?}"),
             }
         };

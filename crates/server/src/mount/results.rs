@@ -1,12 +1,12 @@
 //! Converts the state of a run to the result of a tool, a resource or a prompt.
 
 use flow::id::RunId;
-use host::runs::exposed::Exposure;
+use runs::exposed::Exposure;
 use serde_json::{Map, Value, json};
 
 use super::message::RpcError;
-use super::run::{End, Place};
-use super::surface::Places;
+use super::run::{End, WaitingNode};
+use super::surface::AnswerUrls;
 
 /// The maximum size of a text in a result, in bytes.
 const MAX_TEXT_BYTES: usize = 4 << 20;
@@ -14,30 +14,32 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_MESSAGES: usize = 100;
 
 /// The output of a run; otherwise the error code, the message and the run.
-fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
+fn given(urls: &AnswerUrls, end: End) -> Result<Value, (String, String, RunId)> {
     match end {
         End::Completed(outputs) => Ok(outputs),
         End::Failed { run_id, code, message } => Err((code, message, run_id)),
-        End::Cancelled { run_id } => {
-            Err(("tool_canceled".to_owned(), "the run was ended before it gave anything".to_owned(), run_id))
-        }
-        End::Waiting { run_id, place: Place { run_id: at, status, node_id } } => {
+        End::Cancelled { run_id } => Err((
+            "tool_canceled".to_owned(),
+            "the run was cancelled before it had a result".to_owned(),
+            run_id,
+        )),
+        End::Waiting { run_id, waiting_at: WaitingNode { run_id: at, status, node_id } } => {
             let which = if at == run_id {
                 "is".to_owned()
             } else {
-                format!("waits for the run {at} below it, which is")
+                format!("waits for its child run {at}, which is")
             };
             let message = format!(
-                "the run {which} {status} and needs somebody at `{node_id}`. Nothing more that is said here can answer it: a person with \
-                 a key for approvals does, at {}. What it gives is then at {}",
-                places.answer(&at, &node_id),
-                places.run(&run_id),
+                "the run {which} {status} and needs a person at node `{node_id}`. It cannot be answered \
+                 through this call. A person with a key for approvals can answer at {}. The result will be \
+                 at {}",
+                urls.answer(&at, &node_id),
+                urls.run(&run_id),
             );
             Err(("run_waiting".to_owned(), message, run_id))
         }
-        End::Late { run_id } => {
-            let message =
-                format!("the run goes on, and is waited for no longer; it is at {}", places.run(&run_id));
+        End::TimedOut { run_id } => {
+            let message = format!("the call timed out, but the run continues; see {}", urls.run(&run_id));
             Err(("run_under_way".to_owned(), message, run_id))
         }
     }
@@ -45,24 +47,25 @@ fn given(places: &Places, end: End) -> Result<Value, (String, String, RunId)> {
 
 /// The result of `tools/call`: the outputs of the run, as text and as data. Outputs that do not match the
 /// author's schema are an error of the workflow, because clients would reject them.
-pub(super) fn of_tool(places: &Places, tool: &Exposure, end: End) -> Value {
+pub(super) fn of_tool(urls: &AnswerUrls, tool: &Exposure, end: End) -> Value {
     let result = |text: String, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
     let failed = |code: &str, message: &str, run_id: &str| {
         result(json!({"error": code, "message": message, "runId": run_id}).to_string(), true)
     };
-    match given(places, end) {
+    match given(urls, end) {
         Ok(outputs) => {
             let outputs = if outputs.is_null() { json!({}) } else { outputs };
             let text = outputs.to_string();
             if text.len() > MAX_TEXT_BYTES {
-                let message = format!("the run gave {} bytes; {MAX_TEXT_BYTES} is the most", text.len());
+                let message = format!("the result is {} bytes; the limit is {MAX_TEXT_BYTES}", text.len());
                 return failed("result_too_large", &message, "");
             }
             let violations = tool.output_violations(&outputs);
             if let Some(first) = violations.first() {
                 let (count, path, why) = (violations.len(), &first["path"], &first["message"]);
                 let message = format!(
-                    "the outputs of the run do not match the `outputSchema` of the tool in {count} places; the first is {path}: {why}"
+                    "the outputs of the run do not match the `outputSchema` of the tool in {count} places; \
+                     the first is {path}: {why}"
                 );
                 return failed("result_invalid", &message, "");
             }
@@ -78,12 +81,12 @@ pub(super) fn of_tool(places: &Places, tool: &Exposure, end: End) -> Value {
 
 /// The result of `resources/read`.
 pub(super) fn of_resource(
-    places: &Places,
+    urls: &AnswerUrls,
     uri: &str,
     media: Option<&str>,
     end: End,
 ) -> Result<Value, RpcError> {
-    let outputs = given(places, end).map_err(refused)?;
+    let outputs = given(urls, end).map_err(refused)?;
     let text = text(&outputs);
     if text.len() > MAX_TEXT_BYTES {
         return Err(RpcError::failed("the resource is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
@@ -104,11 +107,11 @@ pub(super) fn filled(prompt: &Exposure, given: &Map<String, Value>) -> String {
     let mut text = String::with_capacity(rest.len());
     while let Some(start) = rest.find("{{") {
         let Some(length) = rest[start..].find("}}") else { break };
-        let (before, place) = (&rest[..start], &rest[start..start + length + 2]);
-        let name = place[2..length].trim();
+        let (before, waiting_at) = (&rest[..start], &rest[start..start + length + 2]);
+        let name = waiting_at[2..length].trim();
         text.push_str(before);
         match given.get(name).and_then(Value::as_str) {
-            _ if !names.contains(&name) => text.push_str(place),
+            _ if !names.contains(&name) => text.push_str(waiting_at),
             value => text.push_str(value.unwrap_or_default()),
         }
         rest = &rest[start + length + 2..];
@@ -119,12 +122,14 @@ pub(super) fn filled(prompt: &Exposure, given: &Map<String, Value>) -> String {
 
 /// The result of `prompts/get`: the messages that the run produced, or its text as one message of the user;
 /// the author's own text if it produced none.
-pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
-    let outputs = given(places, end).map_err(refused)?;
+pub(super) fn of_prompt(urls: &AnswerUrls, about: &str, template: &str, end: End) -> Result<Value, RpcError> {
+    let outputs = given(urls, end).map_err(refused)?;
     let user = |text: &str| json!([{"role": "user", "content": {"type": "text", "text": text}}]);
     let messages = match member(&outputs, "messages").map(messages) {
         Some(Some(messages)) => messages,
-        Some(None) => return Err(RpcError::failed("the run gave no messages of a prompt", json!({}))),
+        Some(None) => {
+            return Err(RpcError::failed("the outputs of the run are not prompt messages", json!({})));
+        }
         None if outputs.as_object().is_none_or(Map::is_empty) => user(template),
         None => user(&text(&outputs)),
     };
@@ -137,10 +142,12 @@ pub(super) fn of_prompt(places: &Places, about: &str, template: &str, end: End) 
 /// The result of `elicitation/create`. It is pending until a person answers.
 pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
     match end {
-        End::Waiting { place: Place { run_id, node_id, .. }, .. } => {
+        End::Waiting { waiting_at: WaitingNode { run_id, node_id, .. }, .. } => {
             Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id, "nodeId": node_id}}))
         }
-        End::Late { run_id } => Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id}})),
+        End::TimedOut { run_id } => {
+            Ok(json!({"action": "pending", "content": {}, "_meta": {"runId": run_id}}))
+        }
         End::Completed(outputs) => {
             let action = member(&outputs, "action").and_then(Value::as_str).unwrap_or("accept");
             let content = member(&outputs, "content").cloned().unwrap_or_else(|| json!({}));
@@ -155,17 +162,17 @@ pub(super) fn of_elicitation(end: End) -> Result<Value, RpcError> {
 
 /// The result of `sampling/createMessage`: the handler's result, or the text that the workflow produced from
 /// it.
-pub(super) fn of_sampling(places: &Places, end: End) -> Result<Value, RpcError> {
-    let outputs = given(places, end).map_err(refused)?;
+pub(super) fn of_sampling(urls: &AnswerUrls, end: End) -> Result<Value, RpcError> {
+    let outputs = given(urls, end).map_err(refused)?;
     let named = |name: &str| member(&outputs, name).and_then(Value::as_str);
-    let said = member(&outputs, "content").filter(|content| content["type"] == "text");
-    let said = said.and_then(|content| content["text"].as_str()).map(str::to_owned);
-    let said = said.unwrap_or_else(|| text(&outputs));
-    if said.len() > MAX_TEXT_BYTES {
-        return Err(RpcError::failed("the answer is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
+    let text_body = member(&outputs, "content").filter(|content| content["type"] == "text");
+    let text_body = text_body.and_then(|content| content["text"].as_str()).map(str::to_owned);
+    let text_body = text_body.unwrap_or_else(|| text(&outputs));
+    if text_body.len() > MAX_TEXT_BYTES {
+        return Err(RpcError::failed("the reply is too large", json!({"maxBytes": MAX_TEXT_BYTES})));
     }
     let mut result = json!({
-        "role": "assistant", "content": {"type": "text", "text": said}, "model": named("model").unwrap_or("unknown"),
+        "role": "assistant", "content": {"type": "text", "text": text_body}, "model": named("model").unwrap_or("unknown"),
     });
     if let Some(reason) = named("stopReason") {
         result["stopReason"] = reason.into();

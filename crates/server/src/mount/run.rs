@@ -8,22 +8,22 @@
 use std::time::Duration;
 
 use flow::id::{NodeId, RunId};
-use host::runs::create::Creation;
-use host::runs::{ApiCode, Batch, Caller, CreatedRun, Direct, NewRun, Refusal, Runs, Waiting};
 use ports::Cause;
+use runs::create::Creation;
+use runs::{ApiCode, Batch, Caller, CreatedRun, Direct, NewRun, Refusal, Runs, Waiting};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::elicitation::{Asking, Then};
-use super::pending::Waits;
-use super::pending_requests::Said;
+use super::elicitation::{ClientRequests, NextStep};
+use super::pending::PendingCall;
+use super::pending_requests::ElicitationResponse;
 use super::progress::Progress;
 use crate::http::status;
 
 /// The result of a call.
 #[derive(Debug)]
-pub(super) enum Started {
+pub(super) enum CallResult {
     /// The workflow ran.
     Ended(End),
     /// The inputs are invalid; no run was started.
@@ -40,76 +40,84 @@ pub(super) enum End {
     /// Cancelled before it completed.
     Cancelled { run_id: RunId },
     /// The run, or a child run, waits for a person or an external event.
-    Waiting { run_id: RunId, place: Place },
+    Waiting { run_id: RunId, waiting_at: WaitingNode },
     /// The run continues, but the call does not wait any longer.
-    Late { run_id: RunId },
+    TimedOut { run_id: RunId },
 }
 
 /// Where a run waits: the run, its status, and the node.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WaitingNode {
     pub(super) run_id: RunId,
     pub(super) status: String,
     pub(super) node_id: NodeId,
 }
 
 /// How a run is watched.
-pub(super) struct Watch {
+pub(super) struct WatchOptions {
     /// The timeout, which restarts when the client answers a question.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// The interval of progress reports.
-    pub(super) beat: Duration,
+    pub(super) progress_interval: Duration,
     /// Whether the host is shutting down.
     pub(super) stopping: watch::Receiver<bool>,
     /// Signals that the client cancelled the call.
-    pub(super) waits: Waits,
+    pub(super) waits: PendingCall,
     /// Reports progress, if the client requested it.
     pub(super) progress: Option<Progress>,
     /// Asks the client, if it supports elicitation.
-    pub(super) asking: Option<Asking>,
+    pub(super) client_requests: Option<ClientRequests>,
 }
 
 /// Runs a workflow, and waits for its end.
-pub(super) async fn run(runs: &Runs, caller: &Caller, new: NewRun, watch: Watch) -> Result<Started, Refusal> {
+pub(super) async fn run(
+    runs: &Runs,
+    caller: &Caller,
+    new: NewRun,
+    watch: WatchOptions,
+) -> Result<CallResult, Refusal> {
     let (here, gone) = oneshot::channel::<()>();
-    let call = Call { runs: runs.clone(), caller: caller.clone() };
+    let call = WorkflowCall { runs: runs.clone(), caller: caller.clone() };
     let task = tokio::spawn(call.make(new, watch, gone));
     let made = task.await;
     drop(here);
     made.unwrap_or_else(|error| {
-        let refusal = Refusal::new(ApiCode::InternalError, "the call could not be made; try again");
+        let refusal = Refusal::new(ApiCode::InternalError, "the call could not be made; retry");
         Err(refusal.because(Cause::new(error)))
     })
 }
 
-/// Waits until the host shuts down.
+/// PendingCall until the host shuts down.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // The sender is dropped only with the host itself.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-struct Call {
+struct WorkflowCall {
     runs: Runs,
     caller: Caller,
 }
 
-impl Call {
+impl WorkflowCall {
     async fn make(
         self,
         new: NewRun,
-        Watch { patience, beat, mut stopping, waits, progress, asking }: Watch,
+        WatchOptions { timeout, progress_interval, mut stopping, waits, progress, client_requests }: WatchOptions,
         gone: oneshot::Receiver<()>,
-    ) -> Result<Started, Refusal> {
+    ) -> Result<CallResult, Refusal> {
         let run_id = &match self.runs.create(&self.caller, new, Creation::default(), Direct).await {
             Ok(CreatedRun { run_id, .. }) => run_id,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
-                let told = status::body(&refusal);
-                let fields = told["details"]["fields"].as_array().cloned();
-                return Ok(Started::Refused(fields.unwrap_or_else(|| vec![told["message"].clone()])));
+                let error_body = status::body(&refusal);
+                let fields = error_body["details"]["fields"].as_array().cloned();
+                return Ok(CallResult::Refused(
+                    fields.unwrap_or_else(|| vec![error_body["message"].clone()]),
+                ));
             }
             Err(refusal) => return Err(refusal),
         };
-        let watching = Watching { call: &self, run_id, progress, asking, patience, beat };
+        let watching =
+            WatchedRun { call: &self, run_id, progress, client_requests, timeout, progress_interval };
         let end = tokio::select! {
             biased;
             end = watching.end() => end?,
@@ -119,23 +127,23 @@ impl Call {
                 // From here on another call may have the id of this one.
                 drop(waits);
                 if !*stopping.borrow() && !self.is_waiting(run_id).await {
-                    self.cancel(run_id, "the client of the tool left").await;
+                    self.cancel(run_id, "the client disconnected").await;
                 }
                 End::Cancelled { run_id: run_id.to_owned() }
             }
             () = waits.cancelled() => {
-                self.cancel(run_id, "the client took the call back").await;
+                self.cancel(run_id, "the client cancelled the call").await;
                 End::Cancelled { run_id: run_id.to_owned() }
             }
-            () = stopped(&mut stopping) => self.late(run_id).await?,
+            () = stopped(&mut stopping) => self.timed_out(run_id).await?,
         };
-        Ok(Started::Ended(end))
+        Ok(CallResult::Ended(end))
     }
 
     async fn cancel(&self, run_id: &RunId, reason: &str) {
         // The run may have ended already. If it cannot be written to, its own limits apply.
         if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), Direct).await {
-            tracing::debug!(code = refusal.code.as_str(), "a run was not ended with its call");
+            tracing::debug!(code = refusal.code.as_str(), "a run was not cancelled with its call");
         }
     }
 
@@ -144,9 +152,12 @@ impl Call {
     }
 
     /// The timeout is reached.
-    async fn late(&self, run_id: &RunId) -> Result<End, Refusal> {
+    async fn timed_out(&self, run_id: &RunId) -> Result<End, Refusal> {
         let waiting = self.runs.waiting(&self.caller, run_id).await?;
-        Ok(self.waiting(run_id, &waiting).await?.unwrap_or_else(|| End::Late { run_id: run_id.to_owned() }))
+        Ok(self
+            .waiting(run_id, &waiting)
+            .await?
+            .unwrap_or_else(|| End::TimedOut { run_id: run_id.to_owned() }))
     }
 
     /// The result of a run, from its last event as readers see it, without sensitive values.
@@ -169,46 +180,46 @@ impl Call {
         let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
         let open = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
         let node_id = open.into_iter().next().map_or_else(|| NodeId::new(""), |open| open.node_id);
-        let place = Place { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
-        Ok(Some(End::Waiting { run_id: run_id.to_owned(), place }))
+        let waiting_at = WaitingNode { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
+        Ok(Some(End::Waiting { run_id: run_id.to_owned(), waiting_at }))
     }
 }
 
 /// A run while its call waits.
-struct Watching<'c> {
-    call: &'c Call,
+struct WatchedRun<'c> {
+    call: &'c WorkflowCall,
     run_id: &'c RunId,
     progress: Option<Progress>,
-    asking: Option<Asking>,
-    patience: Duration,
-    beat: Duration,
+    client_requests: Option<ClientRequests>,
+    timeout: Duration,
+    progress_interval: Duration,
 }
 
 /// What happened while waiting.
-enum Happened {
+enum Wakeup {
     Events(Option<Batch>),
-    Said(Said),
+    Response(ElicitationResponse),
     /// The interval of progress reports elapsed.
-    Nothing,
+    Tick,
     /// The timeout was reached.
-    Late,
+    TimedOut,
 }
 
-impl Watching<'_> {
-    /// Waits for the end, and cancels the open request to the client.
+impl WatchedRun<'_> {
+    /// PendingCall for the end, and cancels the open request to the client.
     async fn end(mut self) -> Result<End, Refusal> {
         let end = self.until_end().await;
-        if let Some(asking) = &mut self.asking {
-            asking.withdraw("the call is answered").await;
+        if let Some(client_requests) = &mut self.client_requests {
+            client_requests.withdraw("the call is answered").await;
         }
         end
     }
 
-    /// Waits until the run ends, or needs a person other than the client's user.
+    /// PendingCall until the run ends, or needs a person other than the client's user.
     async fn until_end(&mut self) -> Result<End, Refusal> {
         let Self { call, run_id, .. } = *self;
         let mut following = call.runs.follow(&call.caller.tenant, run_id, 0).await?.with_below();
-        let mut deadline = Instant::now() + self.patience;
+        let mut deadline = Instant::now() + self.timeout;
         loop {
             while let Some(batch) = following.stored().await? {
                 if let Some(end) = self.note(&batch).await? {
@@ -216,49 +227,51 @@ impl Watching<'_> {
                 }
             }
             let waiting = call.runs.waiting(&call.caller, run_id).await?;
-            match &mut self.asking {
+            match &mut self.client_requests {
                 None => {
                     if let Some(end) = call.waiting(run_id, &waiting).await? {
                         return Ok(end);
                     }
                 }
-                Some(asking) => match asking.look(&waiting).await? {
-                    Then::Waits => {}
-                    Then::Anew => deadline = Instant::now() + self.patience,
-                    Then::Ends => return call.late(run_id).await,
+                Some(client_requests) => match client_requests.update(&waiting).await? {
+                    NextStep::Wait => {}
+                    NextStep::RestartTimeout => deadline = Instant::now() + self.timeout,
+                    NextStep::EndCall => return call.timed_out(run_id).await,
                 },
             }
-            let beat = Instant::now() + self.beat;
+            let beat = Instant::now() + self.progress_interval;
             let happened = tokio::select! {
                 biased;
                 // Handle the client's response first: it may precede the events.
-                said = said(&mut self.asking) => Happened::Said(said),
-                events = following.next() => Happened::Events(events?),
-                () = sleep_until(deadline) => Happened::Late,
-                () = sleep_until(beat) => Happened::Nothing,
+                response = response(&mut self.client_requests) => Wakeup::Response(response),
+                events = following.next() => Wakeup::Events(events?),
+                () = sleep_until(deadline) => Wakeup::TimedOut,
+                () = sleep_until(beat) => Wakeup::Tick,
             };
             match happened {
-                Happened::Events(None) => return call.end(run_id, None).await,
-                Happened::Events(Some(batch)) => {
+                Wakeup::Events(None) => return call.end(run_id, None).await,
+                Wakeup::Events(Some(batch)) => {
                     if let Some(end) = self.note(&batch).await? {
                         return Ok(end);
                     }
                 }
-                Happened::Said(said) => match &mut self.asking {
+                Wakeup::Response(response) => match &mut self.client_requests {
                     None => {}
-                    Some(asking) => match asking.heard(said).await? {
-                        Then::Anew => deadline = Instant::now() + self.patience,
-                        Then::Ends if call.is_waiting(run_id).await => return call.late(run_id).await,
+                    Some(client_requests) => match client_requests.handle_response(response).await? {
+                        NextStep::RestartTimeout => deadline = Instant::now() + self.timeout,
+                        NextStep::EndCall if call.is_waiting(run_id).await => {
+                            return call.timed_out(run_id).await;
+                        }
                         // The run was continued elsewhere at the same moment, so wait for its end.
-                        Then::Ends | Then::Waits => {}
+                        NextStep::EndCall | NextStep::Wait => {}
                     },
                 },
-                Happened::Nothing => {
+                Wakeup::Tick => {
                     if let Some(progress) = self.progress.as_mut().filter(|_| !waiting.is_empty()) {
-                        progress.beat();
+                        progress.tick();
                     }
                 }
-                Happened::Late => return call.late(run_id).await,
+                Wakeup::TimedOut => return call.timed_out(run_id).await,
             }
         }
     }
@@ -276,9 +289,9 @@ impl Watching<'_> {
 }
 
 /// The client's response; pending forever if there is no open request.
-async fn said(asking: &mut Option<Asking>) -> Said {
-    match asking {
-        Some(asking) => asking.said().await,
+async fn response(client_requests: &mut Option<ClientRequests>) -> ElicitationResponse {
+    match client_requests {
+        Some(client_requests) => client_requests.response().await,
         None => std::future::pending().await,
     }
 }

@@ -9,7 +9,7 @@ use flow::definition::{Definition, Node, NodeType};
 use flow::id::{NodeId, RunId};
 use flow::interrupt::{AUTH_REQUIRED, InterruptKind};
 use flow::state::Interrupt;
-use host::runs::{Caller, Refusal, Runs, Scope};
+use runs::{Caller, Refusal, Runs, Scope};
 use serde_json::{Map, Value, json};
 
 use super::form::{Form, short};
@@ -22,7 +22,7 @@ const MAX_TITLE_CHARACTERS: usize = 200;
 
 /// What to send to a client for an interrupt.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum Elicitation {
     /// Questions to answer.
     Answers {
         /// The form.
@@ -38,19 +38,19 @@ pub(super) enum Wanted {
 
 /// Where people answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct AnswerUrls {
     /// The public URL of this host.
     pub(crate) public_url: String,
     /// Whether the console is enabled.
     pub(crate) console: bool,
 }
 
-impl Places {
+impl AnswerUrls {
     /// Where a person answers the interrupt of a node.
     pub(super) fn answer(&self, run_id: &RunId, node_id: &NodeId) -> String {
         let url = &self.public_url;
         let api = format!("{url}/v1/runs/{run_id}/interrupts/{node_id}");
-        if self.console { format!("{url}/approvals/{run_id} in a browser, or {api}") } else { api }
+        if self.console { format!("{url}/console/approvals/{run_id} in a browser, or {api}") } else { api }
     }
 
     pub(super) fn run(&self, run_id: &RunId) -> String {
@@ -59,15 +59,15 @@ impl Places {
 }
 
 /// What to send to the client that started the run for an open interrupt.
-pub(super) async fn wanted(
+pub(super) async fn elicitation(
     runs: &Runs,
     caller: &Caller,
     run_id: &RunId,
     open: &Interrupt,
-    places: &Places,
-) -> Result<Wanted, Refusal> {
+    urls: &AnswerUrls,
+) -> Result<Elicitation, Refusal> {
     if open.kind == InterruptKind::ExternalEvent {
-        return Ok(Wanted::Nothing);
+        return Ok(Elicitation::Nothing);
     }
     let definition = runs.definition_of(caller, run_id).await?;
     // As readers see it, without sensitive values.
@@ -76,11 +76,11 @@ pub(super) async fn wanted(
     // Answering requires its own permission, on every channel.
     let may_answer = caller.may(Scope::ApprovalsRespond);
     let answers = if may_answer { answers(&definition, open, &asked) } else { None };
-    Ok(answers.unwrap_or_else(|| Wanted::Notice(notice(&definition, run_id, open, &asked, places))))
+    Ok(answers.unwrap_or_else(|| Elicitation::Notice(notice(&definition, run_id, open, &asked, urls))))
 }
 
 /// The form of a clarification that the client's user may answer.
-fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>) -> Option<Wanted> {
+fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>) -> Option<Elicitation> {
     let node = node(definition, open).filter(|_| open.kind == InterruptKind::Clarification)?;
     let data = asked.get("data")?;
     // It must be answered by a person with a verified identity.
@@ -102,7 +102,7 @@ fn answers(definition: &Definition, open: &Interrupt, asked: &Map<String, Value>
     let schema = asked.get("resumeSchema").filter(|_| is_handler);
     let required = schema.and_then(|schema| schema.pointer("/anyOf/0/properties/answers/required"));
     let form = Form::of(&definition.name, questions, required)?;
-    Some(Wanted::Answers { form, may_refuse: is_handler })
+    Some(Elicitation::Answers { form, may_refuse: is_handler })
 }
 
 /// Who must answer, and where. It contains nothing about the decision itself, because the client does not
@@ -112,16 +112,17 @@ fn notice(
     run_id: &RunId,
     open: &Interrupt,
     asked: &Map<String, Value>,
-    places: &Places,
+    urls: &AnswerUrls,
 ) -> String {
     let title = asked.get("data").and_then(|data| data.get("title")).and_then(Value::as_str);
     let title = title.map(|title| format!(" ({})", short(title, MAX_TITLE_CHARACTERS))).unwrap_or_default();
     let (workflow, node_id, kind) =
         (short(&definition.name, MAX_TITLE_CHARACTERS), &open.node_id, kind(open.kind));
     format!(
-        "{workflow}: the run {run_id} waits for {kind} at `{node_id}`{title}. Nothing that is said here decides it: a person who may \
-         answers at {}. Accept to go on waiting for them; decline to be answered now, and the run stays as it is.",
-        places.answer(run_id, node_id),
+        "{workflow}: the run {run_id} waits for {kind} at `{node_id}`{title}. It cannot be answered here: \
+         a person with permission answers at {}. Accept to keep waiting. Decline to end this call now; the \
+         run keeps waiting.",
+        urls.answer(run_id, node_id),
     )
 }
 
@@ -129,11 +130,11 @@ const fn kind(kind: InterruptKind) -> &'static str {
     match kind {
         InterruptKind::Approval => "an approval",
         InterruptKind::Clarification => "answers to its questions",
-        InterruptKind::LowConfidence => "somebody to judge a decision that it is not sure of",
+        InterruptKind::LowConfidence => "a person to confirm a decision with low confidence",
         InterruptKind::ConversationStart
         | InterruptKind::ConversationExchange
-        | InterruptKind::ConversationClose => "somebody to talk to",
-        InterruptKind::ExternalEvent | InterruptKind::Custom => "somebody",
+        | InterruptKind::ConversationClose => "a reply in a conversation",
+        InterruptKind::ExternalEvent | InterruptKind::Custom => "input",
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use catalogue::{Found, Shadowed};
 use guide::record::WorkflowSourceKind;
 use guide::workflow::compiled::SequenceItem;
-use host::catalogue::{Found, Shadowed};
 
 use super::one_line;
 use crate::call::{InspectMode, SourceAction};
@@ -53,7 +53,7 @@ pub(super) fn listing(shown: &Shown) -> String {
         for source in sources {
             let _ = writeln!(
                 text,
-                "- {} ({}): {} of {} workflows can be started, {} give way to another source{}",
+                "- {} ({}): {} of {} workflows can be started, {} are overridden by another source{}",
                 source.display_name,
                 source.category.as_str(),
                 source.effective_workflow_count,
@@ -80,9 +80,12 @@ pub(super) fn listing(shown: &Shown) -> String {
             let _ = writeln!(text, "{next}");
         }
         None if !shown.workflows.is_empty() => {
-            text.push_str("Begin one with start_workflow: its `workflowId`, and the `goal` in a sentence.\n");
+            text.push_str(
+                "Start one with start_workflow: send its `workflowId`, and the `goal` in one \
+                           sentence.\n",
+            );
         }
-        None => text.push_str("Call list_workflows without tags to see what there is.\n"),
+        None => text.push_str("Call list_workflows without tags to list all workflows.\n"),
     }
     text
 }
@@ -91,7 +94,7 @@ pub(super) fn listing(shown: &Shown) -> String {
 pub(super) fn inspection(found: &Found, mode: InspectMode) -> String {
     let workflow = &found.workflow;
     let mut text = format!(
-        "# {}\n\n{}\n\nId `{}`, version {}, from {} ({}). {} A run started now would be pinned to {}.\n",
+        "# {}\n\n{}\n\nId `{}`, version {}, from {} ({}). {} A new run is pinned to {}.\n",
         workflow.name,
         workflow.description.trim_end(),
         workflow.workflow_id,
@@ -109,7 +112,7 @@ pub(super) fn inspection(found: &Found, mode: InspectMode) -> String {
         return text;
     }
     for (heading, lines) in [
-        ("Before it can begin", &workflow.preconditions),
+        ("Before the workflow can start", &workflow.preconditions),
         ("Ask the user first", &workflow.clarification_prompts),
         ("Rules throughout", &workflow.meta_guidance),
     ] {
@@ -137,7 +140,7 @@ pub(super) fn inspection(found: &Found, mode: InspectMode) -> String {
             step.prompt.trim_end()
         );
     }
-    text.push_str("\nThis is a preview. Start the workflow to take the steps, one at a time.\n");
+    text.push_str("\nThis is a preview. Start the workflow to do the steps, one at a time.\n");
     text
 }
 
@@ -145,10 +148,10 @@ pub(super) fn inspection(found: &Found, mode: InspectMode) -> String {
 pub(super) fn source(action: SourceAction, path: &str) -> String {
     match action {
         SourceAction::Attach => {
-            format!("{path} is attached: its workflows are listed by list_workflows from now on.\n")
+            format!("{path} is attached: list_workflows now lists its workflows.\n")
         }
         SourceAction::Detach => format!(
-            "{path} is detached. Its files were not touched, and runs that are pinned to its workflows go on.\n"
+            "{path} is detached. Its files were not changed, and runs of its workflows can continue.\n"
         ),
     }
 }
@@ -156,6 +159,6 @@ pub(super) fn source(action: SourceAction, path: &str) -> String {
 /// The files with the same id that are not used, and why.
 fn shadowed(files: &[Shadowed], text: &mut String) {
     for file in files {
-        let _ = writeln!(text, "  Not taken: {} ({})", file.path, file.reason.trim_end_matches('.'));
+        let _ = writeln!(text, "  Not chosen: {} ({})", file.path, file.reason.trim_end_matches('.'));
     }
 }

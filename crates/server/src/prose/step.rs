@@ -6,7 +6,7 @@ use guide::placeholder;
 use guide::record::BlockerCode;
 use guide::render::quoted;
 use guide::verification::Verification;
-use host::guided::api::{
+use guided::api::{
     BlockedReply, CheckpointReply, DelegatedRun, NextCall, NextIntent, OpenGaps, Reply, ReplyKind,
     ResumeReply, RunWords, SkippedWords,
 };
@@ -19,7 +19,7 @@ pub(super) fn reply(reply: &Reply) -> String {
     let mut text = first_line(&reply.run);
     if reply.kind == ReplyKind::Blocked {
         text.push_str(
-            "BLOCKED: the step was not accepted, and the run has not moved. Fix the blockers under SYSTEM.\n",
+            "BLOCKED: the step was not accepted and is still pending. Fix the blockers under SYSTEM.\n",
         );
     }
     if let Some(step) = &reply.pending {
@@ -34,10 +34,10 @@ pub(super) fn reply(reply: &Reply) -> String {
         let _ = write!(text, "Warning: {}\n\n", one_line(warning));
     }
     if let Some(verification) = &reply.verification {
-        text.push_str(&verified(verification));
+        text.push_str(&verified(verification, reply));
     }
     if let Some(facts) = &reply.step_context {
-        let _ = write!(text, "Recorded about the step before:\n\n{}\n", fenced(facts));
+        let _ = write!(text, "Recorded about the previous step:\n\n{}\n", fenced(facts));
     }
     text.push_str(&skipped(&reply.skipped));
     if let Some(open) = &reply.open_gaps {
@@ -59,12 +59,18 @@ pub(super) fn reply(reply: &Reply) -> String {
     text
 }
 
-/// What the host verified itself. Notes and artifacts are only claims of the agent.
-fn verified(verification: &Verification) -> String {
-    let mut text = String::from(
-        "VERIFIED by the host for the step before; everything else in its output is a claim:\n\n",
-    );
-    for (passed, line) in verification.lines() {
+/// What the host verified itself, without the lines that a blocker repeats. Notes and artifacts are only
+/// claims of the agent.
+fn verified(verification: &Verification, reply: &Reply) -> String {
+    let blockers = || reply.blocked.iter().flat_map(|blocked| blocked.blockers.blockers());
+    let is_said = |line: &str| blockers().any(|blocker| blocker.message.contains(line));
+    let lines: Vec<_> = verification.lines().into_iter().filter(|(_, line)| !is_said(line)).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let about = if reply.blocked.is_some() { "the blocked attempt" } else { "the previous step" };
+    let mut text = format!("VERIFIED by the host for {about}; everything else in its output is a claim:\n\n");
+    for (passed, line) in lines {
         let _ = writeln!(text, "- {}: {}", if passed { "passed" } else { "FAILED" }, indented(&line));
     }
     text.push('\n');
@@ -76,7 +82,7 @@ fn delegated(runs: &[DelegatedRun]) -> String {
     if runs.is_empty() {
         return String::new();
     }
-    let mut text = String::from("DELEGATED RUNS: each call starts one of them, or shows where it is.\n\n");
+    let mut text = String::from("DELEGATED RUNS: each call starts one of them, or shows its state.\n\n");
     for (index, run) in runs.iter().enumerate() {
         let status = run.status.map_or_else(String::new, |status| format!(" ({status})"));
         let _ = write!(
@@ -95,7 +101,7 @@ fn skipped(skipped: &[SkippedWords]) -> String {
     if skipped.is_empty() {
         return String::new();
     }
-    let mut text = String::from("SKIPPED: the recorded context decided that these steps do not run:\n\n");
+    let mut text = String::from("SKIPPED: because of the recorded context, these steps do not run:\n\n");
     for step in skipped {
         let _ = write!(text, "- `{}` ({})", step.id, one_line(&step.title));
         for (index, key) in step.keys.iter().enumerate() {
@@ -106,8 +112,8 @@ fn skipped(skipped: &[SkippedWords]) -> String {
         text.push_str(".\n");
     }
     text.push_str(
-        "\nIf one of them should run, send the right value in `context` with the next advance: it \
-         becomes pending then, or inside a loop in the next pass.\n\n",
+        "\nIf one of them should run, send the right value in `context` with the next advance. The step \
+         then becomes pending; inside a loop, in the next iteration.\n\n",
     );
     text
 }
@@ -152,14 +158,14 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
     };
     let (lead, how) = if is_complete {
         (
-            "GAPS: the run ended without this",
-            "Tell the user. To close one of them later, rehydrate the last step with the token that you advanced it with, \
-             and advance it again with the token of that reply, its output, and the artifact",
+            "GAPS: the run ended with these open",
+            "Tell the user. To close one later, rehydrate the last step with the token that you advanced \
+             it with. Then advance it again with the token of that reply, its output, and the artifact",
         )
     } else {
         (
-            "GAPS: the run goes on without this",
-            "Tell the user. Once one of them is closed, add to the artifacts of any later advance",
+            "GAPS: the run continues with these open",
+            "Tell the user. When one is closed, add this to the artifacts of any later advance",
         )
     };
     let mut text = format!("{lead}{more}:\n\n");
@@ -172,7 +178,8 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
         "summary": placeholder::CLOSED});
     let _ = write!(
         text,
-        "\n{how}\n\n{}\nOne that only the user could close needs `answeredBy`: \"user\" as well, and the user's words.\n\n",
+        "\n{how}\n\n{}\nA gap that only the user can close also needs `answeredBy`: \"user\" and the \
+         user's words.\n\n",
         fenced(&example)
     );
     text
@@ -182,80 +189,94 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
 fn next(reply: &Reply) -> String {
     let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
     if terminal {
-        return "No attempt of yours can fix this. Do not call again: tell the user what the blockers say, and wait.\n\n"
+        return "You cannot fix this. Do not call again. Tell the user what the blockers say, and wait.\n\n"
             .to_owned();
     }
     let Some(call) = &reply.next_call else {
         if let Some(back) = &reply.return_call {
             return call(
-                "The run is COMPLETE: nothing is left to do in it. It was delegated: report its result to the agent that gave it \
-                 to you, and stop. If you do the work of the delegating run yourself, return to it; call",
+                "The run is COMPLETE. It was delegated: report its result to the agent that delegated it, \
+                 and stop. If you also work on the delegating run, return to it; call",
                 back,
             );
         }
         return match reply.next_intent {
             NextIntent::Complete if reply.open_gaps.is_some() => {
-                "The run is COMPLETE, with gaps: no step is pending, and there is no next call. Tell the user the result, and \
-                 what is missing.\n\n"
+                "The run is COMPLETE, with gaps. No step is pending, and there is no next call. Tell the \
+                 user the result and what is missing.\n\n"
                     .to_owned()
             }
-            NextIntent::Complete => "The run is COMPLETE: nothing is left to do, and there is no next call. Do not call \
+            NextIntent::Complete => "The run is COMPLETE. There is no next call: do not call \
                                      continue_workflow for it again. Tell the user the result. For other work, start another \
                                      run with start_workflow.\n\n"
                 .to_owned(),
             NextIntent::PerformPendingThenContinue
             | NextIntent::AwaitUserConfirmation
-            | NextIntent::RehydrateOnly => "There is no next call from here. Tell the user, and wait.\n\n".to_owned(),
+            | NextIntent::RehydrateOnly => "There is no next call. Tell the user, and wait.\n\n".to_owned(),
         };
     };
     let lead = match (reply.kind, reply.next_intent) {
         (ReplyKind::Blocked, _) if lacks_answer(reply) => {
-            "Ask the user for what is missing, and WAIT for the answer. Fix every other blocker above, then call"
+            "Ask the user for what is missing, and WAIT for the answer. Fix every other blocker above, \
+             then call"
         }
         (ReplyKind::Blocked, _) => "Fix every blocker above, then call",
         (ReplyKind::Ok, NextIntent::PerformPendingThenContinue) => {
             "Do the step above, all of it. When it is done, call"
         }
         (ReplyKind::Ok, NextIntent::AwaitUserConfirmation) => {
-            "This step needs the user: see USER NEEDED above. Do the step, show the user what you have, ask, and WAIT for the \
+            "This step needs the user: see USER NEEDED above. Do the step, show the user what you have, \
+             ask, and WAIT for the \
              answer. Then, with the answer among the artifacts, call"
         }
         (ReplyKind::Ok, NextIntent::RehydrateOnly) if reply.latest_call.is_some() => {
-            "To take another way from this earlier place instead, do the step above, then call"
+            "To start a new branch from this earlier step instead, do the step above, then call"
         }
         (ReplyKind::Ok, NextIntent::RehydrateOnly) => {
-            "Nothing was changed: this is where the run is. Do the step above unless it is done already, then call"
+            "Nothing was changed. Do the step above unless you have already done it, then call"
         }
-        (ReplyKind::Ok, NextIntent::Complete) => "Nothing is pending. To look at the run again, call",
+        (ReplyKind::Ok, NextIntent::Complete) => "No step is pending. To see the run again, call",
     };
     let mut text = String::new();
     if let Some(latest) = &reply.latest_call {
         text.push_str(&self::call(
-            "Nothing was changed. This is an earlier place: the run has moved on since. To go to its newest place, call",
+            "Nothing was changed. This is an earlier step; the run has advanced since. To see its latest \
+             step, call",
             latest,
         ));
     }
     text.push_str(&self::call(lead, call));
     if reply.next_intent != NextIntent::Complete {
         text.push_str(
-            "and add `output`: `notesMarkdown` with what you did, found and decided, and `artifacts` if the step asks for \
+            "and add `output`: `notesMarkdown` with what you did, found and decided, and `artifacts` if \
+             the step asks for \
              them. Add `context` only for facts that changed.\n\n",
         );
     }
     if reply.kind == ReplyKind::Blocked {
         text.push_str(
-            "The `context` and `preferences` of this attempt were kept. Its notes were not: send `output` again, whole. \
-             Replace each placeholder in angle brackets: it is refused as it is.\n\n",
+            "The `context` and `preferences` of this attempt were kept, but not its notes: send the complete `output` again.",
         );
+        if has_placeholder(reply) {
+            text.push_str(" Replace each placeholder in angle brackets.");
+        }
+        text.push_str("\n\n");
     }
     if let Some(token) = &reply.checkpoint_token {
         let _ = write!(
             text,
-            "To bookmark this place before you stop, call checkpoint_workflow with `{}`.\n\n",
+            "To save a checkpoint before you stop, call checkpoint_workflow with `{}`.\n\n",
             json!({"checkpointToken": token})
         );
     }
     text
+}
+
+/// Whether the calls or artifacts that a reply offers have values that the caller must replace.
+fn has_placeholder(reply: &Reply) -> bool {
+    let blockers = reply.blocked.iter().flat_map(|blocked| blocked.blockers.blockers());
+    reply.next_call.as_ref().is_some_and(|call| call.params.get("context").is_some())
+        || blockers.filter_map(|blocker| blocker.suggested_fix.as_ref()).any(|fix| fix.contains("\"<"))
 }
 
 /// Whether a block waits for the user, among others.
@@ -267,16 +288,16 @@ fn lacks_answer(reply: &Reply) -> bool {
 /// A reply to `checkpoint_workflow`.
 pub(super) fn checkpoint(reply: &CheckpointReply) -> String {
     format!(
-        "{}\nThis place is bookmarked. The step stays pending.\n\n---\nSYSTEM\n\n{}{}{}Give the user that token if the \
-         conversation ends here; resume_session finds the run as well.\n",
+        "{}\nThe checkpoint is saved. The step stays pending.\n\n---\nSYSTEM\n\n{}{}{}Give the user that \
+         token if the conversation ends here; resume_session also finds the run.\n",
         first_line(&reply.run),
         reply
             .warnings
             .iter()
             .map(|warning| format!("Warning: {}\n\n", one_line(warning)))
             .collect::<String>(),
-        call("To go on now, do the step, then call", &reply.next_call),
-        call("To come back from any conversation, call", &reply.resume_call),
+        call("To continue now, do the step, then call", &reply.next_call),
+        call("To resume from any conversation, call", &reply.resume_call),
     )
 }
 
@@ -290,13 +311,13 @@ pub(super) fn resume(reply: &ResumeReply) -> String {
 
 fn found(reply: &ResumeReply) -> String {
     if reply.candidates.is_empty() {
-        return "No run was found. Widen the search (fewer words, no `sameWorkspaceOnly`), or begin one with \
-                start_workflow; list_workflows shows what there is.\n"
+        return "No run was found. Widen the search (fewer words, no `sameWorkspaceOnly`), or start one \
+                with start_workflow; list_workflows lists the workflows.\n"
             .to_owned();
     }
     let mut text = format!(
-        "{} of {} runs, best match first. Nothing was changed. Make the call of the one that is meant; ask the user when \
-         several could be.\n",
+        "{} of {} runs, best match first. Nothing was changed. Make the call of the run that the user \
+         means. Ask the user if several fit.\n",
         reply.candidates.len(),
         reply.total_eligible
     );

@@ -56,7 +56,8 @@ const PREFERENCES: Parameter = Parameter {
             name: "autonomy",
             kind: Kind::Choice(&["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"]),
             required: false,
-            about: "guided: wait for every confirmation. full_auto_stop_on_user_deps: wait only for what the user alone can \
+            about: "guided: wait for every confirmation. full_auto_stop_on_user_deps: wait only for what \
+                    the user alone can \
                     give. full_auto_never_stop: never wait; record what is missing as a gap.",
             placeholder: "<autonomy>",
         },
@@ -64,13 +65,15 @@ const PREFERENCES: Parameter = Parameter {
             name: "riskPolicy",
             kind: Kind::Choice(&["conservative", "balanced", "aggressive"]),
             required: false,
-            about: "conservative: stop when in doubt. balanced: warn about unknown capabilities. aggressive: warn about \
+            about: "conservative: stop when in doubt. balanced: warn about unknown capabilities. \
+                    aggressive: warn about \
                     missing ones too.",
             placeholder: "<riskPolicy>",
         },
     ]),
     required: false,
-    about: "Only when the user asks for a change, and only the member that changes. A run begins guided and conservative.",
+    about: "Only when the user asks for a change, and only the member that changes. A run begins guided \
+            and conservative.",
     placeholder: "<an object with autonomy, riskPolicy or both>",
 };
 
@@ -79,14 +82,16 @@ const NOTES: Parameter = Parameter {
     // The engine decides how long notes may be, and truncates or rejects them with a reason.
     kind: Kind::Text { max_bytes: 1 << 20 },
     required: false,
-    about: "What you did, found and decided in this step, in Markdown, for a reader who has only these notes.",
+    about: "What you did, found and decided in this step, in Markdown, for a reader who has only these \
+            notes.",
     placeholder: placeholder::NOTES,
 };
 
 static LIST: Definition = Definition {
     tool: Tool::ListWorkflows,
     title: "List workflows",
-    purpose: "Lists the workflows that can be started: procedures for tasks such as investigating a bug or reviewing a \
+    purpose: "Lists the workflows that can be started: procedures for tasks such as investigating a bug or \
+              reviewing a \
               change.",
     when: &["At the start of a task that may have a workflow, to get the id that start_workflow needs."],
     parameters: &[
@@ -95,24 +100,25 @@ static LIST: Definition = Definition {
             name: "tags",
             kind: Kind::Names(tag_ids),
             required: false,
-            about: "Lists every workflow with any of these tags in full.",
+            about: "Lists all details of the workflows with any of these tags.",
             placeholder: "<a list of tags>",
         },
         Parameter {
             name: "includeSources",
             kind: Kind::Flag,
             required: false,
-            about: "Adds where workflows come from.",
+            about: "Adds the sources of workflows.",
             placeholder: "<true or false>",
         },
     ],
     aliases: &[],
     rules: &[
-        "Without tags you get a digest of the bundled workflows by tag, and all others in full. Call again with the tag \
-         that fits.",
+        "Without tags you get a summary of the bundled workflows by tag, and all details of the others. \
+         Call again with the tag that fits.",
     ],
     example: r#"{"workspacePath":"/home/me/project","tags":["investigation"]}"#,
-    returns: "workflows[] with workflowId, name, description, version, workflowHash, tags and source; without tags \
+    returns: "workflows[] with workflowId, name, description, version, workflowHash, tags and source; \
+              without tags \
               also tagSummary[].",
     output: output::LISTING,
     read_only: true,
@@ -122,10 +128,9 @@ static LIST: Definition = Definition {
 static INSPECT: Definition = Definition {
     tool: Tool::InspectWorkflow,
     title: "Inspect a workflow",
-    purpose: "Shows one workflow without starting it: what it is for, and its steps.",
-    when: &[
-        "To choose between workflows, or when the user asks what one would do. Not needed before start_workflow.",
-    ],
+    purpose: "Shows the purpose and the steps of one workflow without starting it.",
+    when: &["To choose between workflows, or when the user asks what a workflow does. Not needed before \
+         start_workflow."],
     parameters: &[
         WORKFLOW_ID,
         WORKSPACE,
@@ -133,14 +138,14 @@ static INSPECT: Definition = Definition {
             name: "mode",
             kind: Kind::Choice(INSPECT_MODES),
             required: false,
-            about: "metadata: the head only. preview (default): all of it.",
+            about: "metadata: without the steps. preview (default): everything.",
             placeholder: "<mode>",
         },
     ],
     aliases: &[],
-    rules: &["Do not carry out steps from a preview: only a run records what was done."],
+    rules: &["Do not do steps from a preview: only a run records your work."],
     example: r#"{"workflowId":"wr.bug_investigation","workspacePath":"/home/me/project","mode":"preview"}"#,
-    returns: "workflowId, workflowHash (what a run started now would be pinned to), source, and compiled.",
+    returns: "workflowId, workflowHash (the version that a new run is pinned to), source, and compiled.",
     output: output::INSPECTION,
     read_only: true,
     idempotent: true,
@@ -149,9 +154,9 @@ static INSPECT: Definition = Definition {
 static START: Definition = Definition {
     tool: Tool::StartWorkflow,
     title: "Start a workflow",
-    purpose: "Begins a durable run of a workflow and gives its first step.",
+    purpose: "Starts a durable run of a workflow and returns its first step.",
     when: &[
-        "Once for each task. For a run that exists use continue_workflow, or resume_session when you have no token.",
+        "Once per task. For an existing run use continue_workflow, or resume_session if you have no token.",
     ],
     parameters: &[
         WORKFLOW_ID,
@@ -159,15 +164,15 @@ static START: Definition = Definition {
             name: "goal",
             kind: Kind::Text { max_bytes: GOAL_BYTES },
             required: true,
-            about: "What the user wants, in a sentence. Every reply names the run by it.",
-            placeholder: "<what the user wants, in a sentence>",
+            about: "What the user wants, in one sentence. Every reply identifies the run by it.",
+            placeholder: "<what the user wants, in one sentence>",
         },
         WORKSPACE,
         Parameter {
             name: "context",
             kind: Kind::Object,
             required: false,
-            about: "Inputs that the workflow asks for, by name. At most 256 KiB.",
+            about: "Inputs that the workflow requires, by name. At most 256 KiB.",
             placeholder: "<an object with the facts to set, by name>",
         },
         PREFERENCES,
@@ -175,17 +180,18 @@ static START: Definition = Definition {
             name: "parentSessionId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Child handle or session (sess_…) that delegated this task to you, if one did.",
-            placeholder: "<parentSessionId of the call that you were given>",
+            about: "The session (sess_…) or child handle that delegated this task to you, if any.",
+            placeholder: "<parentSessionId of the call that you received>",
         },
     ],
     aliases: &[Alias { name: "contextVariables", path: &["context"] }],
     rules: &[
-        "Calling it twice begins two runs. Do not mix their tokens: every reply names its run.",
+        "Two calls start two runs. Do not mix their tokens: every reply names its run.",
         "Do the step, then make the call in nextCall.",
     ],
     example: r#"{"workflowId":"wr.bug_investigation","goal":"find out why the import hangs on empty files","workspacePath":"/home/me/project"}"#,
-    returns: "The pending step (title, prompt), the continueToken for the next call, a checkpointToken, and nextCall: \
+    returns: "The pending step (title, prompt), the continueToken for the next call, a checkpointToken, \
+              and nextCall: \
               the exact call to make when the step is done.",
     output: output::REPLY,
     read_only: false,
@@ -195,12 +201,12 @@ static START: Definition = Definition {
 static CONTINUE: Definition = Definition {
     tool: Tool::ContinueWorkflow,
     title: "Continue a workflow",
-    purpose: "Completes the pending step of a run and gives the next one (advance), or shows where the run is and changes \
-              nothing (rehydrate).",
+    purpose: "Completes the pending step of a run and returns the next one (advance), or shows the pending \
+              step and changes nothing (rehydrate).",
     when: &[
-        "advance: when the pending step is done, with what came of it in output; again after you fixed what a blocked \
-         reply names.",
-        "rehydrate: when you lost the thread.",
+        "advance: when the pending step is done, with its result in output; again after you fixed the \
+         blockers of a blocked reply.",
+        "rehydrate: when you have lost track of the run.",
     ],
     parameters: &[
         Parameter {
@@ -225,15 +231,16 @@ static CONTINUE: Definition = Definition {
                     name: "artifacts",
                     kind: Kind::Objects { max_items: budgets::ARTIFACTS },
                     required: false,
-                    about: "Objects with a kind, as the step asks for them. With any step: wr.user_answer {dependencyId, \
+                    about: "Objects with a kind, as the step requires them. Allowed with any step: \
+                            wr.user_answer {dependencyId, \
                             answeredBy: user, outcome: given or refused, answer}, the user's answer to a USER NEEDED; \
                             wr.gap_resolution {gapId, summary, answeredBy?}, closes one of openGaps; wr.notes_correction \
-                            {notesMarkdown}, replaces the notes of the step before.",
+                            {notesMarkdown}, replaces the notes of the previous step.",
                     placeholder: "<a list of objects, each with a kind>",
                 },
             ]),
             required: false,
-            about: "What came of the step. Only with advance.",
+            about: "The result of the step. Only with advance.",
             placeholder: "<an object with notesMarkdown, artifacts or both>",
         },
         Parameter {
@@ -267,15 +274,17 @@ static CONTINUE: Definition = Definition {
         Alias { name: "artifacts", path: &["output", "artifacts"] },
     ],
     rules: &[
-        "Do the step before you advance: it is judged by what you send.",
-        "USER NEEDED in a step means: ask the user, wait, and send the answer as an artifact. Never answer for the user: \
-         who answered is recorded.",
-        "A token advances once. Sent again it gets the same answer, so retry freely when a reply is lost.",
-        "A token of an earlier step goes back there: advancing it starts a new branch.",
-        "When isComplete is true the run is over. Do not call again.",
+        "Do the step before you advance: Interlock checks what you send.",
+        "USER NEEDED in a step means: ask the user, wait, and send the answer as an artifact. Never answer \
+         for the user: the record shows who answered.",
+        "A token advances once. If you send it again you get the same reply, so retry freely when a reply \
+         is lost.",
+        "A token of an earlier step goes back to it: advancing it starts a new branch.",
+        "When isComplete is true the run is complete. Do not call again.",
     ],
     example: r#"{"continueToken":"ct_0123456789abcdefghijklmn","intent":"advance","output":{"notesMarkdown":"Reproduced with an empty file: the reader never returns."}}"#,
-    returns: "kind ok with the next step and fresh tokens, or kind blocked with blockers that say what is missing and how \
+    returns: "kind ok with the next step and fresh tokens, or kind blocked with blockers that say what is \
+              missing and how \
               to fix it; nextCall is the exact next call.",
     output: output::REPLY,
     read_only: false,
@@ -284,8 +293,9 @@ static CONTINUE: Definition = Definition {
 
 static CHECKPOINT: Definition = Definition {
     tool: Tool::CheckpointWorkflow,
-    title: "Bookmark a place",
-    purpose: "Bookmarks the current place of a run, so that a later conversation can come back. The step stays pending.",
+    title: "Create a checkpoint",
+    purpose: "Saves a checkpoint of a run, so that a later conversation can resume it. The step stays \
+              pending.",
     when: &["Before the conversation ends in the middle of a step, or before something risky."],
     parameters: &[
         Parameter {
@@ -299,14 +309,14 @@ static CHECKPOINT: Definition = Definition {
             name: "output",
             kind: Kind::Group(&[NOTES]),
             required: false,
-            about: "What to remember about this place.",
+            about: "What to remember when the run is resumed.",
             placeholder: "<an object with notesMarkdown>",
         },
     ],
     aliases: &[Alias { name: "notes", path: &["output", "notesMarkdown"] }],
     rules: &[],
     example: r#"{"checkpointToken":"cp_0123456789abcdefghijklmnopq","output":{"notesMarkdown":"Half way: the reader is understood, the fix is not written."}}"#,
-    returns: "resumeCall, to come back from any conversation, and nextCall, to go on now.",
+    returns: "resumeCall, to resume from any conversation, and nextCall, to continue now.",
     output: output::CHECKPOINT,
     read_only: false,
     idempotent: true,
@@ -314,37 +324,37 @@ static CHECKPOINT: Definition = Definition {
 
 static RESUME: Definition = Definition {
     tool: Tool::ResumeSession,
-    title: "Find a run again",
+    title: "Find an earlier run",
     purpose: "Finds earlier runs, best match first, with the call that returns to each. Changes nothing.",
-    when: &["When the user wants to go on with earlier work and you have no token for it."],
+    when: &["When the user wants to continue earlier work and you have no token for it."],
     parameters: &[
         WORKSPACE,
         Parameter {
             name: "query",
             kind: Kind::Text { max_bytes: QUERY_BYTES },
             required: false,
-            about: "Words of the goal or of the notes.",
-            placeholder: "<words of the goal or of the notes>",
+            about: "Words from the goal or the notes.",
+            placeholder: "<words from the goal or the notes>",
         },
         Parameter {
             name: "runId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Exact run (run_…).",
+            about: "Id of the run (run_…).",
             placeholder: "<run_… of the run>",
         },
         Parameter {
             name: "sessionId",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Exact session (sess_…).",
+            about: "Id of the session (sess_…).",
             placeholder: "<sess_… of the session>",
         },
         Parameter {
             name: "gitBranch",
             kind: Kind::Text { max_bytes: ID_BYTES },
             required: false,
-            about: "Branch to prefer instead of the workspace's.",
+            about: "Git branch to prefer instead of the workspace's.",
             placeholder: "<name of the branch>",
         },
         Parameter {
@@ -363,9 +373,10 @@ static RESUME: Definition = Definition {
         },
     ],
     aliases: &[],
-    rules: &["Make the nextCall of the candidate you choose; ask the user when several fit."],
+    rules: &["Make the nextCall of the candidate that you choose. Ask the user if several fit."],
     example: r#"{"workspacePath":"/home/me/project","query":"import hangs"}"#,
-    returns: "candidates[] with workflowId, sessionTitle, snippet, confidence, whyMatched and nextCall; totalEligible.",
+    returns: "candidates[] with workflowId, sessionTitle, snippet, confidence, whyMatched and nextCall; \
+              totalEligible.",
     output: output::RESUME,
     read_only: true,
     idempotent: true,
@@ -395,7 +406,7 @@ static MANAGE: Definition = Definition {
     aliases: &[],
     rules: &[],
     example: r#"{"action":"attach","path":"/home/me/team-workflows"}"#,
-    returns: "action and path, the path as it was understood.",
+    returns: "action and path, with the path normalized.",
     output: output::SOURCE,
     read_only: false,
     idempotent: true,

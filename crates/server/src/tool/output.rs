@@ -55,7 +55,7 @@ impl Shape {
     pub(crate) fn words(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
-            Self::TextOrNull => "text or null".to_owned(),
+            Self::TextOrNull => "string or null".to_owned(),
             Self::Flag => "boolean".to_owned(),
             Self::Count => "number".to_owned(),
             Self::Choice(choices) => {
@@ -63,7 +63,7 @@ impl Shape {
             }
             Self::Object => "object".to_owned(),
             Self::ObjectOrNull => "object or null".to_owned(),
-            Self::Texts => "list of text".to_owned(),
+            Self::Texts => "list of strings".to_owned(),
             Self::Objects => "list of objects".to_owned(),
         }
     }
@@ -105,11 +105,12 @@ pub fn error_schema() -> Value {
 const RUN: Member = always(
     "run",
     Shape::Object,
-    "Which run this is about: `sessionId`, `runId`, `workflowId`, `workflowName`, `goal`, `step` and `steps` (the pending \
-     step in its workflow, from 1), and `description`, all of it in a sentence.",
+    "The run of this reply: `sessionId`, `runId`, `workflowId`, `workflowName`, `goal`, `step` and `steps` \
+     (the number of the pending step, from 1, and of all steps), and `description`, the same in one \
+     sentence.",
 );
 
-const WARNINGS: Member = sometimes("warnings", Shape::Texts, "What to know besides.");
+const WARNINGS: Member = sometimes("warnings", Shape::Texts, "Warnings and other facts.");
 
 /// The result of `start_workflow` and `continue_workflow`.
 pub(super) const REPLY: &[Member] = &[
@@ -119,13 +120,13 @@ pub(super) const REPLY: &[Member] = &[
     always("stateToken", Shape::Text, "Long handle of the node."),
     sometimes("ackToken", Shape::Text, "Long handle that acknowledges the pending step."),
     sometimes("checkpointToken", Shape::Text, "Handle for checkpoint_workflow."),
-    always("isComplete", Shape::Flag, "Whether nothing is left to do."),
+    always("isComplete", Shape::Flag, "Whether the run is complete."),
     always(
         "pending",
         Shape::ObjectOrNull,
-        "The step to do now: `stepId`, `title`, `prompt`, and perhaps `agentRole` and `modelTier`.",
+        "The step to do now: `stepId`, `title`, `prompt`, and optionally `agentRole` and `modelTier`.",
     ),
-    always("preferences", Shape::Object, "`autonomy` and `riskPolicy`, as they are in force."),
+    always("preferences", Shape::Object, "The current `autonomy` and `riskPolicy`."),
     always(
         "nextIntent",
         Shape::Choice(&[
@@ -140,49 +141,57 @@ pub(super) const REPLY: &[Member] = &[
     sometimes(
         "latestCall",
         Shape::Object,
-        "The call that shows the newest place of the run, on a look at an earlier one.",
+        "In a reply about an earlier step: the call that shows the latest step of the run.",
     ),
     always(
         "tokenNote",
         Shape::Text,
-        "What a token does when it is sent a second time. Always the same sentence.",
+        "The effect of sending a token a second time. Always the same sentence.",
     ),
     sometimes(
         "blockers",
         Shape::Object,
-        "Why the step was not accepted: `blockers`, a list of `code`, `pointer`, `message` and `suggestedFix`.",
+        "Why the step was not accepted: `blockers`, a list of `code`, `pointer`, `message` and \
+         `suggestedFix`.",
     ),
     sometimes("retryable", Shape::Flag, "Whether another attempt can help."),
     sometimes("retryContinueToken", Shape::Text, "Handle for that attempt; the same as `continueToken`."),
     sometimes(
         "validation",
         Shape::Object,
-        "`issues` and `suggestions` of the check that the blockers do not repeat.",
+        "`issues` and `suggestions` of the validation that are not in the blockers.",
     ),
     sometimes(
         "verification",
         Shape::Object,
-        "What the host verified itself for the step before: `commands` with `name`, `outcome`, exit code and the digest of the \
+        "What the host verified itself for the previous step: `commands` with `name`, `outcome`, exit code \
+         and the digest of the \
          output, and `citations` with `finding`. Everything else in an output is a claim.",
     ),
     sometimes(
         "delegations",
         Shape::Objects,
-        "The runs that the pending step hands out: `sessionId`, `startCall`, and on a rehydrate `status`.",
+        "The runs that the pending step delegates: `sessionId`, `startCall`, and on a rehydrate `status`.",
     ),
-    sometimes("returnCall", Shape::Object, "For a delegated run that is complete: the call that leads back."),
-    sometimes("stepContext", Shape::Object, "Facts about the step just completed."),
+    sometimes(
+        "returnCall",
+        Shape::Object,
+        "For a completed delegated run: the call that returns to the \
+               delegating run.",
+    ),
+    sometimes("stepContext", Shape::Object, "Facts about the step that was just completed."),
     sometimes(
         "skipped",
         Shape::Objects,
-        "Steps that did not run on the way here: `id`, `title`, and `keys`, the context keys that decided it with what \
-         each may be.",
+        "Steps that were skipped since the last reply: `id`, `title`, and `keys`, the context keys that \
+         the decision depends on, with their allowed values.",
     ),
     sometimes(
         "openGaps",
         Shape::Object,
-        "What the run goes on without: `count`, and `gaps`, a list of `gapId`, `severity`, `reason` and `summary`. Those \
-         that this call opened; on a rehydrate and at the end, all that are open.",
+        "Open gaps, without which the run continues: `count`, and `gaps`, a list of `gapId`, `severity`, \
+         `reason` and `summary`. They are the gaps of this call; on a rehydrate and at the end, all open \
+         gaps.",
     ),
     WARNINGS,
 ];
@@ -190,10 +199,10 @@ pub(super) const REPLY: &[Member] = &[
 /// The result of `checkpoint_workflow`.
 pub(super) const CHECKPOINT: &[Member] = &[
     RUN,
-    always("checkpointNodeId", Shape::Text, "The bookmark's node."),
-    always("resumeToken", Shape::Text, "Long handle to come back with, from any conversation."),
-    always("resumeCall", Shape::Object, "The call that comes back: `tool` and `params`."),
-    always("nextCall", Shape::Object, "The call that goes on now: `tool` and `params`."),
+    always("checkpointNodeId", Shape::Text, "The node of the checkpoint."),
+    always("resumeToken", Shape::Text, "Long handle to resume with, from any conversation."),
+    always("resumeCall", Shape::Object, "The call that resumes the run: `tool` and `params`."),
+    always("nextCall", Shape::Object, "The call that continues now: `tool` and `params`."),
     WARNINGS,
 ];
 
@@ -202,10 +211,12 @@ pub(super) const RESUME: &[Member] = &[
     always(
         "candidates",
         Shape::Objects,
-        "Runs that match, best first: `sessionId`, `runId`, `workflowId`, `sessionTitle`, `snippet`, `confidence`, \
-         `whyMatched`, `matchExplanation`, `pendingStepId`, `isComplete`, `resumeToken`, `nextCall` and more.",
+        "Runs that match, best first: `sessionId`, `runId`, `workflowId`, `sessionTitle`, `snippet`, \
+         `confidence`, \
+         `whyMatched`, `matchExplanation`, `pendingStepId`, `isComplete`, `resumeToken`, `nextCall` and \
+         more.",
     ),
-    always("totalEligible", Shape::Count, "How many runs there are to choose from."),
+    always("totalEligible", Shape::Count, "The number of runs that were searched."),
     WARNINGS,
 ];
 
@@ -214,24 +225,25 @@ pub(super) const LISTING: &[Member] = &[
     always(
         "workflows",
         Shape::Objects,
-        "Workflows in full: `workflowId`, `name`, `description`, `version`, `workflowHash`, `tags`, `examples`, `sourceKind`, \
-         `source`, `sourceRef`, `idStatus`, and perhaps `suggestedId` and `shadowed`.",
+        "Workflows with all details: `workflowId`, `name`, `description`, `version`, `workflowHash`, \
+         `tags`, `examples`, `sourceKind`, \
+         `source`, `sourceRef`, `idStatus`, and optionally `suggestedId` and `shadowed`.",
     ),
     sometimes(
         "tagSummary",
         Shape::Objects,
         "The bundled workflows by tag: `id`, `displayName`, `count`, `when` and `examples`.",
     ),
-    sometimes("nextStep", Shape::Text, "What to do with a digest."),
+    sometimes("nextStep", Shape::Text, "What to do with the summary by tag."),
     sometimes(
         "sources",
         Shape::Objects,
-        "Where workflows come from: `key`, `category`, `kind`, `displayName` and counts.",
+        "The sources of workflows: `key`, `category`, `kind`, `displayName` and counts.",
     ),
     sometimes(
         "validationWarnings",
         Shape::Objects,
-        "Files that were left out: `workflowId`, `sourceKind`, `file` and `errors`.",
+        "Files that could not be used: `workflowId`, `sourceKind`, `file` and `errors`.",
     ),
     WARNINGS,
 ];
@@ -239,28 +251,28 @@ pub(super) const LISTING: &[Member] = &[
 /// The result of `inspect_workflow`.
 pub(super) const INSPECTION: &[Member] = &[
     always("workflowId", Shape::Text, "Its id."),
-    always("workflowHash", Shape::Text, "What a run started now would be pinned to."),
-    always("mode", Shape::Choice(super::definitions::INSPECT_MODES), "How much of it `compiled` has."),
-    always("sourceKind", Shape::Text, "The kind of source it comes from."),
-    always("source", Shape::Text, "The source it comes from."),
-    always("sourceRef", Shape::Text, "Which one there."),
-    always("reason", Shape::Text, "Why this file and no other."),
+    always("workflowHash", Shape::Text, "The version that a new run is pinned to."),
+    always("mode", Shape::Choice(super::definitions::INSPECT_MODES), "The level of detail of `compiled`."),
+    always("sourceKind", Shape::Text, "The kind of its source."),
+    always("source", Shape::Text, "Its source."),
+    always("sourceRef", Shape::Text, "The file or id within the source."),
+    always("reason", Shape::Text, "Why this file was chosen."),
     always(
         "shadowed",
         Shape::Objects,
-        "Files with the same id that were not taken: `source`, `path`, `cause` and `reason`.",
+        "Files with the same id that were not chosen: `source`, `path`, `cause` and `reason`.",
     ),
     always("tags", Shape::Texts, "Its tags."),
-    always("examples", Shape::Texts, "Goals that it suits."),
+    always("examples", Shape::Texts, "Goals that it is suitable for."),
     sometimes("canonicalId", Shape::TextOrNull, "The id to use instead."),
-    sometimes("suggestedId", Shape::TextOrNull, "An id to rename it to."),
-    sometimes("about", Shape::TextOrNull, "Markdown for people who choose a workflow."),
+    sometimes("suggestedId", Shape::TextOrNull, "A valid id to rename it to."),
+    sometimes("about", Shape::TextOrNull, "A description in Markdown for people who choose a workflow."),
     WARNINGS,
-    always("compiled", Shape::Object, "The compiled workflow; in metadata mode its head."),
+    always("compiled", Shape::Object, "The compiled workflow; in metadata mode without its steps."),
 ];
 
 /// The result of `manage_workflow_source`.
 pub(super) const SOURCE: &[Member] = &[
-    always("action", Shape::Choice(super::definitions::ACTIONS), "What was done."),
-    always("path", Shape::Text, "The folder, as it was understood."),
+    always("action", Shape::Choice(super::definitions::ACTIONS), "The action that was performed."),
+    always("path", Shape::Text, "The normalized path of the folder."),
 ];

@@ -122,10 +122,10 @@ fn check_members(
         let shown = shorten(name);
         let message = match near {
             Some(near) => {
-                format!("`{prefix}{shown}` is no parameter here; did you mean `{prefix}{near}`?")
+                format!("`{prefix}{shown}` is not a parameter; did you mean `{prefix}{near}`?")
             }
             None => format!(
-                "`{prefix}{shown}` is no parameter here; there {}.",
+                "`{prefix}{shown}` is not a parameter. {}.",
                 listed(&names.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>())
             ),
         };
@@ -137,7 +137,7 @@ fn check_members(
             None | Some(Value::Null) if parameter.required => {
                 mistakes.push(Mistake::new(
                     path.clone(),
-                    format!("`{path}` is missing; it is {}.", parameter.kind.words()),
+                    format!("`{path}` is missing; send {}.", parameter.kind.words()),
                 ));
             }
             None | Some(Value::Null) => {}
@@ -157,16 +157,16 @@ pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mis
     let mut wrong = |message: String| mistakes.push(Mistake::new(path, message));
     match (kind, value) {
         (Kind::Text { .. } | Kind::Path, Value::String(text)) if text.trim().is_empty() => {
-            wrong(format!("`{path}` is empty; it is {}.", kind.words()));
+            wrong(format!("`{path}` is empty; send {}.", kind.words()));
         }
         (Kind::Text { max_bytes }, Value::String(text)) if text.len() > max_bytes => {
-            wrong(format!("`{path}` has {} bytes, and at most {max_bytes} are allowed.", text.len()));
+            wrong(format!("`{path}` is {} bytes; the limit is {max_bytes}.", text.len()));
         }
         (Kind::Path, Value::String(text)) if text.len() > PATH_BYTES => {
-            wrong(format!("`{path}` has {} bytes, and at most {PATH_BYTES} are allowed.", text.len()));
+            wrong(format!("`{path}` is {} bytes; the limit is {PATH_BYTES}.", text.len()));
         }
         (Kind::Path, Value::String(text)) if !Path::new(text).is_absolute() => {
-            wrong(format!("`{path}` is {:?}, which is no absolute path.", shorten(text)));
+            wrong(format!("`{path}` is {:?}, which is not an absolute path.", shorten(text)));
         }
         (Kind::Choice(choices), Value::String(text)) if !choices.contains(&text.as_str()) => {
             mistakes.push(not_among(path, text, choices));
@@ -174,7 +174,7 @@ pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mis
         (Kind::Names(names), Value::Array(items)) => {
             let names = names();
             if items.len() > MAX_NAMES {
-                wrong(format!("`{path}` has {} items, and at most {MAX_NAMES} are allowed.", items.len()));
+                wrong(format!("`{path}` has {} items; the limit is {MAX_NAMES}.", items.len()));
             }
             for (index, item) in items.iter().take(MAX_NAMES).enumerate() {
                 let path = format!("{path}[{index}]");
@@ -183,21 +183,21 @@ pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mis
                     Value::String(text) => mistakes.push(not_among(&path, text, &names)),
                     other => mistakes.push(Mistake::new(
                         path.clone(),
-                        format!("`{path}` is {}; it has to be a name.", kind_of(other)),
+                        format!("`{path}` is {}; it must be a string.", kind_of(other)),
                     )),
                 }
             }
         }
         (Kind::Objects { max_items }, Value::Array(items)) => {
             if items.len() > max_items {
-                wrong(format!("`{path}` has {} items, and at most {max_items} are allowed.", items.len()));
+                wrong(format!("`{path}` has {} items; the limit is {max_items}.", items.len()));
             }
             for (index, item) in
                 items.iter().take(max_items).enumerate().filter(|(_, item)| !item.is_object())
             {
                 mistakes.push(Mistake::new(
                     format!("{path}[{index}]"),
-                    format!("`{path}[{index}]` is {}; it has to be an object.", kind_of(item)),
+                    format!("`{path}[{index}]` is {}; it must be an object.", kind_of(item)),
                 ));
             }
         }
@@ -213,7 +213,7 @@ pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mis
         {
             wrong(format!("`{path}` is JSON in a string; send the value itself, {}.", kind.words()));
         }
-        (kind, other) => wrong(format!("`{path}` is {}; it has to be {}.", kind_of(other), kind.words())),
+        (kind, other) => wrong(format!("`{path}` is {}; it must be {}.", kind_of(other), kind.words())),
     }
 }
 
@@ -223,7 +223,7 @@ fn not_among(path: &str, text: &str, choices: &[&'static str]) -> Mistake {
     let names: Vec<String> = choices.iter().map(|choice| (*choice).to_owned()).collect();
     Mistake {
         path: path.to_owned(),
-        message: format!("`{path}` is {:?}; there {}.{hint}", shorten(text), listed(&names)),
+        message: format!("`{path}` is {:?}, which is not allowed. {}.{hint}", shorten(text), listed(&names)),
         nearest: near,
     }
 }
@@ -246,11 +246,11 @@ impl Kind {
     /// A description of the allowed values.
     fn words(self) -> String {
         match self {
-            Self::Text { .. } => "text".to_owned(),
+            Self::Text { .. } => "a string".to_owned(),
             Self::Path => "the absolute path of a folder".to_owned(),
             Self::Choice(choices) => format!("one of {}", quoted(choices)),
             Self::Flag => "true or false".to_owned(),
-            Self::Names(names) => format!("a list out of {}", quoted(&names())),
+            Self::Names(names) => format!("a list with values from {}", quoted(&names())),
             Self::Object => "an object".to_owned(),
             Self::Objects { .. } => "a list of objects".to_owned(),
             Self::Group(members) => {
@@ -301,7 +301,7 @@ fn kind_of(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -314,9 +314,8 @@ fn quoted(names: &[&str]) -> String {
 fn listed(names: &[String]) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names.len() {
-        0 => "are none".to_owned(),
-        1 => format!("is only {}", quoted(&names)),
-        _ => format!("are {}", quoted(&names)),
+        0 => "No parameters are allowed".to_owned(),
+        _ => format!("Allowed: {}", quoted(&names)),
     }
 }
 

@@ -4,13 +4,13 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use ::host::catalogue::{Catalogue, CatalogueOptions};
-use ::host::guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
-use ::host::runs::keys::{self, ApiKey};
-use ::host::runs::rates::{RateLimiter, RateLimits};
-use ::host::runs::secrets::NoSecrets;
-use ::host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
-use ::host::system::{SystemClock, SystemEntropy};
+use ::catalogue::{Catalogue, CatalogueOptions};
+use ::guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
+use ::runs::keys::{self, ApiKey};
+use ::runs::rates::{RateLimiter, RateLimits};
+use ::runs::{AuditKey, Options as RunOptions, Runs, Scope};
+use ::system::secrets::NoSecrets;
+use ::system::{SystemClock, SystemEntropy};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
@@ -52,6 +52,10 @@ async fn listen(folder: &TempDir) -> SocketAddr {
         audit_key: AuditKey::from_seed([9; 32]),
         secrets: Arc::new(NoSecrets),
         outbound: outbound::Client::new(outbound::Reach::Public),
+        executors: None,
+        guided_nodes: None,
+        anchors: None,
+        ended_runs: None,
     });
     let key = ApiKey {
         id: "full".to_owned(),
@@ -86,7 +90,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
             workspace_roots: WorkspaceRoots::new(Vec::new()),
             allowed_origins: Vec::new(),
         },
-        shelves: PackRegistries::in_memory().unwrap(),
+        pack_registries: PackRegistries::in_memory().unwrap(),
         pages: None,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -59,7 +59,7 @@ const CASES: [Case; 3] = [
         status: "200",
         allocations: 37.0,
         syncs: 0.0,
-        kilo_instructions: 515,
+        kilo_instructions: 545,
     },
 ];
 

@@ -60,7 +60,7 @@ fn every_example_keeps_its_own_schema() {
         let validator = jsonschema::validator_for(&schema).unwrap();
         let example = Value::Object(definition.example_arguments());
         assert!(validator.is_valid(&example), "{}", definition.tool.name());
-        server::call::Call::read(definition.tool, definition.example_arguments()).unwrap();
+        server::call::ToolCall::read(definition.tool, definition.example_arguments()).unwrap();
         examples(definition.parameters, definition.tool.name());
     }
 }

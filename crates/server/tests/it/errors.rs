@@ -24,7 +24,7 @@ async fn a_refusal_is_the_same_body_as_text_and_as_data() {
 }
 
 #[tokio::test]
-async fn a_misspelt_tool_is_data_too() {
+async fn an_unknown_tool_gets_a_tool_error() {
     let (connection, _) = fake().await;
     let reply = connection.call("continue_workfow", json!({})).await;
     assert!(reply.failed);
@@ -36,7 +36,7 @@ async fn a_misspelt_tool_is_data_too() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_are_data_too() {
+async fn arguments_that_are_not_an_object_get_a_tool_error() {
     let (connection, _) = fake().await;
     for arguments in [json!("{\"continueToken\":\"ct_1\"}"), json!([1]), json!(7)] {
         let params = json!({"name": "continue_workflow", "arguments": arguments});
@@ -60,7 +60,7 @@ async fn a_service_that_panics_is_an_internal_error_and_the_connection_lives() {
     let reply = connection.call("start_workflow", json!({"workflowId": "wr.x", "goal": "panic"})).await;
     assert!(reply.failed);
     assert_eq!(reply.facts["code"], "INTERNAL_ERROR");
-    assert!(reply.facts["details"]["suggestion"].as_str().unwrap().contains("not at fault"));
+    assert!(reply.facts["details"]["suggestion"].as_str().unwrap().contains("not the cause"));
     assert!(!connection.call("list_workflows", json!({})).await.failed);
 }
 

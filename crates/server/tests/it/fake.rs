@@ -4,23 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use canon::error::{Envelope, Retry};
+use catalogue::{Catalogue, CatalogueOptions, Entry, FileProblem, Found, Listing, ShadowCause, Shadowed};
 use guide::record::{
     Blocker, BlockerCode, BlockerReport, GapReason, GapSeverity, Pointer, Preferences, StepName,
     UserOnlyDependency, WorkflowHash, WorkflowSourceKind,
 };
 use guide::workflow::ids::IdStatus;
 use guide::workflow::problem::{Problem, ProblemCode};
-use host::catalogue::{
-    Catalogue, CatalogueOptions, Entry, FileProblem, Found, Listing, ShadowCause, Shadowed,
-};
-use host::guided::api::{
+use guided::api::{
     BlockedReply, CheckpointReply, ContinueRequest, GapWords, Intent, NextCall, NextIntent, OpenGaps,
     PendingStep, Reply, ReplyKind, ResumeReply, ResumeRequest, RunWords, StartRequest, Validation,
 };
 use ports::PortFuture;
 use serde_json::json;
 use server::GuideService;
-use server::service::{Answer, Pending};
+use server::service::{ServiceFuture, ServiceResult};
 
 canon::error_codes! {
     /// The errors of the fake.
@@ -82,7 +80,7 @@ pub(crate) fn ok(goal: &str, step: u32) -> Reply {
             params: json!({"continueToken": "ct_next", "intent": "advance"}),
         }),
         latest_call: None,
-        token_note: host::guided::api::TOKEN_NOTE,
+        token_note: guided::api::TOKEN_NOTE,
         blocked: None,
         verification: None,
         delegations: Vec::new(),
@@ -141,12 +139,12 @@ fn gaps() -> OpenGaps {
         reason,
         summary: summary.into(),
     };
-    OpenGaps { count: 12, gaps: vec![gap("gap_1", "Nobody approved."), gap("gap_2", "Nobody\nchose.")] }
+    OpenGaps { count: 12, gaps: vec![gap("gap_1", "There is no approval."), gap("gap_2", "No\nchoice.")] }
 }
 
 /// The replies, which are ready immediately.
 impl Fake {
-    fn start(&self, request: &StartRequest) -> Answer<Reply> {
+    fn start(&self, request: &StartRequest) -> ServiceResult<Reply> {
         self.note(request);
         if request.goal == "panic" {
             panic!("the service fails");
@@ -154,9 +152,9 @@ impl Fake {
         Ok(ok(&request.goal, 1))
     }
 
-    fn proceed(&self, request: &ContinueRequest) -> Answer<Reply> {
+    fn proceed(&self, request: &ContinueRequest) -> ServiceResult<Reply> {
         self.note(request);
-        let host::guided::api::Handle::Single(token) = &request.handle else {
+        let guided::api::Handle::Single(token) = &request.handle else {
             return Ok(ok("the import hangs", 2));
         };
         let goal = "the import hangs";
@@ -193,10 +191,10 @@ impl Fake {
                 let blockers = blockers.unwrap();
                 Reply {
                     next_intent: NextIntent::AwaitUserConfirmation,
-                    blocked: blocked.blocked.clone().map(|told| BlockedReply {
+                    blocked: blocked.blocked.clone().map(|blocked_reply| BlockedReply {
                         blockers,
                         validation: None,
-                        ..told
+                        ..blocked_reply
                     }),
                     ..blocked
                 }
@@ -234,7 +232,7 @@ impl Fake {
         })
     }
 
-    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> Answer<CheckpointReply> {
+    fn checkpoint(&self, checkpoint_token: &str, notes: Option<&str>) -> ServiceResult<CheckpointReply> {
         self.note((checkpoint_token, notes));
         Ok(CheckpointReply {
             run: run("the import hangs", 2),
@@ -252,7 +250,7 @@ impl Fake {
         })
     }
 
-    fn resume(&self, request: &ResumeRequest) -> Answer<ResumeReply> {
+    fn resume(&self, request: &ResumeRequest) -> ServiceResult<ResumeReply> {
         self.note(request);
         if request.query.as_deref() == Some("nothing") {
             return Ok(ResumeReply { candidates: Vec::new(), total_eligible: 0, warnings: Vec::new() });
@@ -298,24 +296,24 @@ impl Fake {
             path: "/repo/workflows/broken.json".into(),
             workflow_id: None,
             source_kind: WorkflowSourceKind::Project,
-            problems: vec![Problem::new("", ProblemCode::Unreadable, "The file is no JSON.", "Correct it.")],
+            problems: vec![Problem::new("", ProblemCode::Unreadable, "The file is not JSON.", "Correct it.")],
         });
         listing.unreadable.push("/gone is not there.".into());
         listing
     }
 
-    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Answer<Arc<Found>> {
+    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> ServiceResult<Arc<Found>> {
         self.note((workspace, workflow_id));
         Catalogue::new(CatalogueOptions::default()).find(None, workflow_id).map_err(Box::new)
     }
 }
 
 impl GuideService for Fake {
-    fn start(&self, request: StartRequest) -> Pending<'_, Reply> {
+    fn start(&self, request: StartRequest) -> ServiceFuture<'_, Reply> {
         PortFuture::ready(self.start(&request))
     }
 
-    fn proceed(&self, request: ContinueRequest) -> Pending<'_, Reply> {
+    fn proceed(&self, request: ContinueRequest) -> ServiceFuture<'_, Reply> {
         PortFuture::ready(self.proceed(&request))
     }
 
@@ -323,11 +321,11 @@ impl GuideService for Fake {
         &'a self,
         checkpoint_token: &'a str,
         notes: Option<&'a str>,
-    ) -> Pending<'a, CheckpointReply> {
+    ) -> ServiceFuture<'a, CheckpointReply> {
         PortFuture::ready(self.checkpoint(checkpoint_token, notes))
     }
 
-    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> Pending<'a, ResumeReply> {
+    fn resume<'a>(&'a self, request: &'a ResumeRequest) -> ServiceFuture<'a, ResumeReply> {
         PortFuture::ready(self.resume(request))
     }
 
@@ -339,15 +337,15 @@ impl GuideService for Fake {
         Some(hash())
     }
 
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> Pending<'_, Arc<Found>> {
+    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>> {
         PortFuture::ready(self.find(workspace.as_deref(), &workflow_id))
     }
 
-    fn attach(&self, path: String) -> Pending<'_, String> {
+    fn attach(&self, path: String) -> ServiceFuture<'_, String> {
         PortFuture::ready(Ok(path.trim_end_matches('/').to_owned()))
     }
 
-    fn detach(&self, path: String) -> Pending<'_, String> {
+    fn detach(&self, path: String) -> ServiceFuture<'_, String> {
         PortFuture::ready(Ok(path.trim_end_matches('/').to_owned()))
     }
 }

@@ -42,5 +42,6 @@ mod streams;
 mod surfaces;
 mod table;
 mod tools;
+mod v2;
 mod webhooks;
 mod workflows;

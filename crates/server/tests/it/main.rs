@@ -8,6 +8,7 @@ mod errors;
 mod fake;
 mod http;
 mod judgement;
+mod loops;
 mod mistakes;
 mod people;
 mod prose;

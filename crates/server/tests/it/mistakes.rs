@@ -1,14 +1,14 @@
 //! Every mistake that a caller can make, the error message, and the suggested call.
 
 use serde_json::{Map, Value, json};
-use server::call::Call;
+use server::call::ToolCall;
 use server::tool::Tool;
 
 use crate::client::fake;
 
 fn refuse(tool: &str, arguments: Value) -> Value {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    let envelope = Call::read(Tool::parse(tool).unwrap(), arguments).unwrap_err();
+    let envelope = ToolCall::read(Tool::parse(tool).unwrap(), arguments).unwrap_err();
     assert_eq!(envelope.code(), "VALIDATION_ERROR");
     assert!(envelope.suggestion().starts_with("Nothing was done."), "{}", envelope.suggestion());
     assert!(
@@ -24,7 +24,7 @@ fn refuse(tool: &str, arguments: Value) -> Value {
 type Case = (&'static str, Value, &'static [(&'static str, &'static str)], Option<&'static str>, Value);
 
 fn cases() -> Vec<Case> {
-    const GOAL: &str = "<what the user wants, in a sentence>";
+    const GOAL: &str = "<what the user wants, in one sentence>";
     const TOKEN: &str = "<continueToken of the latest reply about this run>";
     const ACK: &str = "<ackToken of the latest reply about this run>";
     let output = json!({"notesMarkdown": guide::placeholder::NOTES});
@@ -33,8 +33,8 @@ fn cases() -> Vec<Case> {
             "start_workflow",
             json!({"workflowID": "wr.x", "goal": "g"}),
             &[
-                ("workflowID", "is no parameter here; did you mean `workflowId`?"),
-                ("workflowId", "`workflowId` is missing; it is text."),
+                ("workflowID", "is not a parameter; did you mean `workflowId`?"),
+                ("workflowId", "`workflowId` is missing; send a string."),
             ],
             Some("workflowId"),
             json!({"workflowId": "wr.x", "goal": "g"}),
@@ -55,9 +55,9 @@ fn cases() -> Vec<Case> {
             "start_workflow",
             json!({"workflowId": 7, "goal": "  ", "workspacePath": "project"}),
             &[
-                ("workflowId", "is a number; it has to be text."),
+                ("workflowId", "is a number; it must be a string."),
                 ("goal", "`goal` is empty"),
-                ("workspacePath", "is \"project\", which is no absolute path."),
+                ("workspacePath", "is \"project\", which is not an absolute path."),
             ],
             None,
             json!({"workflowId": "<workflowId from list_workflows>", "goal": GOAL,
@@ -68,11 +68,12 @@ fn cases() -> Vec<Case> {
             json!({"workflowId": "wr.x", "goal": "g", "preferences": {"autonomy": "full_auto"}}),
             &[(
                 "preferences.autonomy",
-                "there are `guided`, `full_auto_stop_on_user_deps`, `full_auto_never_stop`.",
+                "Allowed: `guided`, `full_auto_stop_on_user_deps`, `full_auto_never_stop`.",
             )],
             None,
             json!({"workflowId": "wr.x", "goal": "g",
-                   "preferences": {"autonomy": "<guided | full_auto_stop_on_user_deps | full_auto_never_stop>"}}),
+                   "preferences": {"autonomy": "<guided | full_auto_stop_on_user_deps | \
+                    full_auto_never_stop>"}}),
         ),
         (
             "start_workflow",
@@ -84,21 +85,21 @@ fn cases() -> Vec<Case> {
         (
             "start_workflow",
             json!({"workflowId": "wr.x", "goal": "g", "parentSessionId": "run_1"}),
-            &[("parentSessionId", "is no session")],
+            &[("parentSessionId", "is not a session id")],
             None,
             json!({"workflowId": "wr.x", "goal": "g", "parentSessionId": "run_1"}),
         ),
         (
             "start_workflow",
             json!({"workflowId": "wr.x", "goal": "g", "colour": "red"}),
-            &[("colour", "is no parameter here; there are `workflowId`, `goal`, `workspacePath`,")],
+            &[("colour", "is not a parameter. Allowed: `workflowId`, `goal`, `workspacePath`,")],
             None,
             json!({"workflowId": "wr.x", "goal": "g"}),
         ),
         (
             "continue_workflow",
             json!({"continueToken": "ct_1"}),
-            &[("intent", "`intent` is missing, and there is no `output` to tell it by.")],
+            &[("intent", "`intent` is missing, and cannot be inferred without `output`.")],
             None,
             json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
         ),
@@ -126,7 +127,7 @@ fn cases() -> Vec<Case> {
         (
             "continue_workflow",
             json!({"continueToken": "ct_1", "intent": "advanced"}),
-            &[("intent", "there are `advance`, `rehydrate`. Did you mean `advance`?")],
+            &[("intent", "Allowed: `advance`, `rehydrate`. Did you mean `advance`?")],
             Some("advance"),
             json!({"continueToken": "ct_1", "intent": "advance", "output": output}),
         ),
@@ -140,7 +141,7 @@ fn cases() -> Vec<Case> {
         (
             "continue_workflow",
             json!({"ackToken": "ack.v1.x", "intent": "advance"}),
-            &[("stateToken", "`ackToken` goes with the `stateToken` of the same reply")],
+            &[("stateToken", "`ackToken` requires the `stateToken` of the same reply")],
             None,
             json!({"continueToken": TOKEN, "intent": "advance", "output": output}),
         ),
@@ -164,8 +165,8 @@ fn cases() -> Vec<Case> {
             json!({"continueToken": "ct_1", "intent": "rehydrate", "output": {"notesMarkdown": "n"},
                    "context": {"a": 1}}),
             &[
-                ("output", "cannot go with a rehydrate, which records nothing"),
-                ("context", "cannot go with a rehydrate, which records nothing"),
+                ("output", "is not allowed with a rehydrate, which records nothing"),
+                ("context", "is not allowed with a rehydrate, which records nothing"),
             ],
             None,
             json!({"continueToken": "ct_1", "intent": "rehydrate"}),
@@ -196,7 +197,7 @@ fn cases() -> Vec<Case> {
             json!({"continueToken": "ct_1", "output": {"notesMarkdwn": "n", "artifacts": ["x"]}}),
             &[
                 ("output.notesMarkdwn", "did you mean `output.notesMarkdown`?"),
-                ("output.artifacts[0]", "is text; it has to be an object."),
+                ("output.artifacts[0]", "is a string; it must be an object."),
             ],
             Some("notesMarkdown"),
             json!({"continueToken": "ct_1", "intent": "advance",
@@ -205,7 +206,7 @@ fn cases() -> Vec<Case> {
         (
             "continue_workflow",
             json!({"continueToken": "ct_1", "output": "done"}),
-            &[("output", "is text; it has to be an object with `notesMarkdown`, `artifacts`.")],
+            &[("output", "is a string; it must be an object with `notesMarkdown`, `artifacts`.")],
             None,
             json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "done"}}),
         ),
@@ -214,12 +215,13 @@ fn cases() -> Vec<Case> {
             json!({"continueToken": "ct_1", "output": "{\"notesMarkdown\": \"Restored it.\"}"}),
             &[("output", "is JSON in a string; send the value itself")],
             None,
-            json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "Restored it."}}),
+            json!({"continueToken": "ct_1", "intent": "advance", "output": {"notesMarkdown": "Restored \
+                    it."}}),
         ),
         (
             "continue_workflow",
             json!({"continueToken": "ct_1", "output": {"artifacts": ["{\"kind\": \"k\"}"]}}),
-            &[("output.artifacts[0]", "is text; it has to be an object.")],
+            &[("output.artifacts[0]", "is a string; it must be an object.")],
             None,
             json!({"continueToken": "ct_1", "intent": "advance", "output": {"artifacts": [{"kind": "k"}]}}),
         ),
@@ -233,7 +235,7 @@ fn cases() -> Vec<Case> {
         (
             "start_workflow",
             json!({"workflowId": "wr.x"}),
-            &[("goal", "`goal` is missing; it is text.")],
+            &[("goal", "`goal` is missing; send a string.")],
             None,
             json!({"workflowId": "wr.x", "goal": GOAL}),
         ),
@@ -241,9 +243,9 @@ fn cases() -> Vec<Case> {
             "list_workflows",
             json!({"tags": ["reviews", "review_audi", 3]}),
             &[
-                ("tags[0]", "there are `coding`, `review_audit`,"),
+                ("tags[0]", "Allowed: `coding`, `review_audit`,"),
                 ("tags[1]", "Did you mean `review_audit`?"),
-                ("tags[2]", "is a number; it has to be a name."),
+                ("tags[2]", "is a number; it must be a string."),
             ],
             None,
             json!({"tags": "<a list of tags>"}),
@@ -251,7 +253,7 @@ fn cases() -> Vec<Case> {
         (
             "list_workflows",
             json!({"includeSources": "yes"}),
-            &[("includeSources", "is text; it has to be true or false.")],
+            &[("includeSources", "is a string; it must be true or false.")],
             None,
             json!({"includeSources": "<true or false>"}),
         ),
@@ -272,14 +274,14 @@ fn cases() -> Vec<Case> {
         (
             "resume_session",
             json!({"gitHeadSha": "main", "query": ""}),
-            &[("query", "`query` is empty"), ("gitHeadSha", "has to be 40 or 64 hexadecimal digits.")],
+            &[("query", "`query` is empty"), ("gitHeadSha", "must be 40 or 64 hexadecimal digits.")],
             None,
-            json!({"gitHeadSha": "main", "query": "<words of the goal or of the notes>"}),
+            json!({"gitHeadSha": "main", "query": "<words from the goal or the notes>"}),
         ),
         (
             "manage_workflow_source",
             json!({"action": "remove", "path": "flows"}),
-            &[("action", "there are `attach`, `detach`."), ("path", "which is no absolute path.")],
+            &[("action", "Allowed: `attach`, `detach`."), ("path", "which is not an absolute path.")],
             None,
             json!({"action": "<attach | detach>", "path": "<absolute path of the folder>"}),
         ),
@@ -292,21 +294,21 @@ fn each_mistake_is_named_and_answered_with_the_callers_own_call() {
     for (tool, arguments, issues, nearest, example) in cases() {
         let refusal = refuse(tool, arguments.clone());
         let name = format!("{tool} {arguments}: {refusal:#}");
-        let told = refusal["details"]["issues"].as_array().unwrap();
-        assert_eq!(told.len(), issues.len(), "{name}");
-        for (told, (path, message)) in told.iter().zip(issues) {
-            assert_eq!(told["path"], *path, "{name}");
-            assert!(told["message"].as_str().unwrap().contains(message), "{name}");
+        let issues_found = refusal["details"]["issues"].as_array().unwrap();
+        assert_eq!(issues_found.len(), issues.len(), "{name}");
+        for (issues_found, (path, message)) in issues_found.iter().zip(issues) {
+            assert_eq!(issues_found["path"], *path, "{name}");
+            assert!(issues_found["message"].as_str().unwrap().contains(message), "{name}");
             assert!(refusal["message"].as_str().unwrap().contains(message), "{name}");
         }
-        assert_eq!(told[0].get("nearest").and_then(Value::as_str), nearest, "{name}");
+        assert_eq!(issues_found[0].get("nearest").and_then(Value::as_str), nearest, "{name}");
         assert_eq!(refusal["details"]["example"], json!({"name": tool, "arguments": example}), "{name}");
     }
 }
 
 /// Finding B5: a suggested call contains only what its caller said, or it cannot be made. The token in it may be valid.
 #[test]
-fn a_call_that_is_offered_speaks_for_nobody() {
+fn a_suggested_call_contains_no_answer_of_a_person() {
     // Two mistakes are about the meaning of a string, which the suggested call repeats because the server cannot know better.
     let beyond_form = ["parentSessionId", "gitHeadSha"];
     for (tool, arguments, _, _, example) in cases() {
@@ -315,14 +317,14 @@ fn a_call_that_is_offered_speaks_for_nobody() {
         }
         let open = example.to_string().contains("\"<");
         let Value::Object(example) = example else { panic!("an example is an object") };
-        let made = Call::read(Tool::parse(tool).unwrap(), example.clone());
+        let made = ToolCall::read(Tool::parse(tool).unwrap(), example.clone());
         assert_eq!(made.is_err(), open, "{tool} {example:?}");
     }
 }
 
 /// For a call of an unknown tool the suggestion has only placeholders, each of which is refused.
 #[test]
-fn what_is_offered_for_an_unknown_tool_cannot_be_made() {
+fn the_suggestion_for_an_unknown_tool_has_placeholders() {
     for tool in Tool::ALL {
         for envelope in [
             server::call::unknown_tool(&format!("{}s", tool.name())),
@@ -332,13 +334,13 @@ fn what_is_offered_for_an_unknown_tool_cannot_be_made() {
                 panic!("an example is an object")
             };
             let asks = tool != Tool::ListWorkflows && tool != Tool::ResumeSession;
-            assert_eq!(Call::read(tool, example.clone()).is_err(), asks, "{tool:?} {example:?}");
+            assert_eq!(ToolCall::read(tool, example.clone()).is_err(), asks, "{tool:?} {example:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_understood_arrives_as_it_was_meant() {
+async fn aliases_and_defaults_are_normalized() {
     let cases = [
         (
             json!({"continueToken": "ct_1", "intent": "advance"}),
@@ -391,7 +393,7 @@ async fn what_is_understood_arrives_as_it_was_meant() {
 }
 
 #[test]
-fn a_refusal_stays_small_and_quick_whatever_was_sent() {
+fn an_error_reply_is_small_and_fast_for_any_input() {
     let long = "x".repeat(100_000);
     let many: Map<String, Value> =
         (0..50_000).map(|index| (format!("parameter{index}"), json!(index))).collect();
@@ -410,11 +412,11 @@ fn a_refusal_stays_small_and_quick_whatever_was_sent() {
 }
 
 #[test]
-fn arguments_have_a_greatest_size() {
+fn arguments_have_a_maximum_size() {
     let arguments =
         json!({"continueToken": "ct_1", "intent": "advance", "context": {"a": "x".repeat(4 << 20)}});
     let Value::Object(arguments) = arguments else { panic!("an object") };
-    let envelope = Call::read(Tool::ContinueWorkflow, arguments).unwrap_err();
+    let envelope = ToolCall::read(Tool::ContinueWorkflow, arguments).unwrap_err();
     assert_eq!(envelope.code(), "VALIDATION_ERROR");
     assert_eq!(envelope.details()["maximumBytes"], 4_194_304);
     assert!(envelope.details()["measuredBytes"].as_u64().unwrap() > 4_194_304);

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{Guided, GuidedOptions, Verifier};
-use host::system::{ManualClock, SeededEntropy};
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::{Guided, GuidedOptions, Verifier};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ElicitRequestParams,
     ElicitResult, ElicitationCapability, Implementation, ProtocolVersion,
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use server::{GuideService, Mcp};
 use storage::disk::RealDisk;
 use storage::files::{FileSessions, SessionFiles};
+use system::{ManualClock, SeededEntropy};
 
 use crate::client::{Reply, reply};
 use crate::real::next;
@@ -95,7 +95,7 @@ fn open(directory: &Path) -> Arc<dyn GuideService> {
 fn pipe(service: Arc<dyn GuideService>, patience: Duration) -> tokio::io::DuplexStream {
     let (near, far) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
-        let handler = Mcp::new(service).with_patience(patience);
+        let handler = Mcp::new(service).with_answer_timeout(patience);
         let running = serve_server(handler, far).await.unwrap();
         running.waiting().await.unwrap();
     });
@@ -150,7 +150,7 @@ fn accept(content: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_user_of_a_client_that_can_ask_is_asked_and_the_log_says_so() {
+async fn the_user_of_a_client_with_elicitation_is_asked_and_the_answer_is_logged() {
     let directory = tempfile::tempdir().unwrap();
     let person = Person::who_says(&[
         accept(&json!({"answer": "Tomorrow."})),
@@ -166,11 +166,11 @@ async fn the_user_of_a_client_that_can_ask_is_asked_and_the_log_says_so() {
 
     let sloppy = call(&client, "continue_workflow", next(&started.facts, None)).await;
     assert_eq!(sloppy.facts["blockers"]["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
-    assert_eq!(person.asked(), [], "nobody is asked for what is not done");
+    assert_eq!(person.asked(), [], "no person is asked before the step is done");
 
     let arguments = next(&sloppy.facts, Some("Built and signed 2.4."));
-    let told = call(&client, "continue_workflow", arguments.clone()).await;
-    assert_eq!(told.facts["pending"]["stepId"], "tell", "{}", told.text);
+    let advanced = call(&client, "continue_workflow", arguments.clone()).await;
+    assert_eq!(advanced.facts["pending"]["stepId"], "tell", "{}", advanced.text);
     let asked = person.asked();
     assert_eq!(asked.len(), 2);
     let (message, schema) = &asked[0];
@@ -181,8 +181,13 @@ async fn the_user_of_a_client_that_can_ask_is_asked_and_the_log_says_so() {
     assert_eq!(asked[1].1["properties"]["decision"]["enum"], json!(["approve", "refuse"]));
 
     let again = call(&client, "continue_workflow", arguments).await;
-    assert_eq!((again.facts, again.text), (told.facts, told.text), "a replay is the same to the byte");
-    assert_eq!(person.asked().len(), 2, "and asks nobody");
+    assert_eq!(
+        (again.facts, again.text),
+        (advanced.facts, advanced.text),
+        "a replay is the same to the \
+        byte"
+    );
+    assert_eq!(person.asked().len(), 2, "and asks no person");
     let log = log(directory.path());
     assert_eq!(log.matches(r#""provenance":"elicited""#).count(), 2, "{log}");
     assert!(log.contains("Tomorrow.") && log.contains("Looks good."), "{log}");
@@ -264,7 +269,7 @@ async fn the_newest_edition_gets_its_questions_as_a_result() {
     };
     assert_eq!(done.structured_content.as_ref().unwrap()["pending"]["stepId"], "tell");
     let CallToolResponse::Complete(again) = client.call_tool_once(request).await.unwrap() else {
-        panic!("a replay asks nobody")
+        panic!("a replay asks no person")
     };
     assert_eq!(again.structured_content, done.structured_content);
     assert_eq!(log(directory.path()).matches(r#""provenance":"elicited""#).count(), 2);

@@ -15,7 +15,7 @@ async fn replies_in_words() {
         ("confirm", "continue_workflow", json!({"continueToken": "ct_confirm", "intent": "advance"})),
         ("blocked", "continue_workflow", json!({"continueToken": "ct_blocked", "intent": "advance"})),
         (
-            "blocked_for_good",
+            "blocked_permanently",
             "continue_workflow",
             json!({"continueToken": "ct_terminal", "intent": "advance"}),
         ),
@@ -80,7 +80,7 @@ async fn a_preview_shows_every_step() {
 }
 
 #[tokio::test]
-async fn a_list_without_tags_is_a_digest_and_what_people_added() {
+async fn a_list_without_tags_has_a_summary_and_the_users_own_workflows() {
     let (connection, _) = fake().await;
     let facts = connection.call("list_workflows", json!({})).await.facts;
     let ids: Vec<&str> = facts["workflows"]
@@ -91,7 +91,7 @@ async fn a_list_without_tags_is_a_digest_and_what_people_added() {
         .collect();
     assert_eq!(ids, ["acme.release_notes"]);
     assert_eq!(facts["tagSummary"].as_array().unwrap().len(), 9);
-    assert_eq!(facts["validationWarnings"][0]["errors"][0], "The file is no JSON. Correct it.");
+    assert_eq!(facts["validationWarnings"][0]["errors"][0], "The file is not JSON. Correct it.");
     assert!(facts.get("sources").is_none());
     let facts =
         connection.call("list_workflows", json!({"tags": ["review_audit", "documentation"]})).await.facts;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::{Guided, GuidedOptions, Verifier};
-use host::system::{ManualClock, SeededEntropy};
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::{Guided, GuidedOptions, Verifier};
 use serde_json::{Value, json};
 use storage::disk::RealDisk;
 use storage::files::{FileSessions, SessionFiles};
+use system::{ManualClock, SeededEntropy};
 
 use crate::client::{Connection, connect};
 
@@ -122,7 +122,7 @@ fn pasteable(text: &str) -> Value {
 /// An agent that has seen only the replies can learn how to answer, and how to close a gap. It only has to write the answer itself:
 /// a pasted placeholder is not accepted as an answer (finding B5).
 #[tokio::test]
-async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
+async fn the_suggested_artifacts_unblock_a_step_and_close_a_gap() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve(directory.path()).await;
     let start = json!({"workflowId": "team.with_consent", "goal": "ship it"});
@@ -148,7 +148,7 @@ async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
     let mut arguments = next(&fresh.facts, Some("Shipped."));
     arguments["output"]["artifacts"] = json!([pasteable(fresh.facts["pending"]["prompt"].as_str().unwrap())]);
     let pasted = connection.call("continue_workflow", arguments).await;
-    assert_eq!(pasted.facts["kind"], "blocked", "nobody has answered: {}", pasted.text);
+    assert_eq!(pasted.facts["kind"], "blocked", "no person has answered: {}", pasted.text);
 
     let mut unattended = start;
     unattended["preferences"] = json!({"autonomy": "full_auto_never_stop"});
@@ -157,7 +157,10 @@ async fn what_the_replies_offer_for_pasting_lifts_a_block_and_closes_a_gap() {
     assert_eq!(ended.facts["openGaps"]["count"], 1, "{}", ended.text);
     let back = json!({"continueToken": started.facts["continueToken"], "intent": "rehydrate"});
     let back = connection.call("continue_workflow", back).await;
-    let (_, gaps) = back.text.split_once("GAPS: the run goes on without this").expect("the gaps are told");
+    let (_, gaps) = back.text.split_once("GAPS: the run continues with these open").expect(
+        "the gaps are \
+                                          listed",
+    );
     let mut arguments = next(&back.facts, Some("Shipped."));
     let mut resolution = pasteable(gaps);
     resolution["summary"] = json!("The user says yes.");
@@ -192,7 +195,7 @@ async fn tokens_of_two_runs_are_refused_with_the_call_for_each() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_service_arrive_whole() {
+async fn service_errors_arrive_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve(directory.path()).await;
     for (tool, arguments, code) in [

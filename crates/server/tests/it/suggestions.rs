@@ -17,7 +17,8 @@ fn guarded() -> Value {
             {"id": "diagnose", "title": "Diagnose", "prompt": "Find the cause.",
              "producesContext": {"fixDecision": {"enum": ["fix", "report"]}},
              "validationCriteria": [
-                {"type": "regex", "pattern": "(?m)^Cause: .+", "message": "Give a line that starts with `Cause:`."},
+                {"type": "regex", "pattern": "(?m)^Cause: .+", "message": "Give a line that starts with \
+                  `Cause:`."},
                 {"type": "length", "min": 20, "message": "Explain the cause."}]},
             {"id": "fix", "title": "Fix it", "prompt": "Fix the cause.",
              "runCondition": {"var": "fixDecision", "equals": "fix"}},
@@ -92,7 +93,7 @@ async fn every_suggested_call_does_what_its_text_says() {
     assert_eq!(calls[0], of(&started.facts["nextCall"]), "words and facts suggest the same");
     assert_eq!(calls[1].arguments, json!({"checkpointToken": started.facts["checkpointToken"]}));
 
-    // "To bookmark this place": the step stays pending, and both calls of that reply work.
+    // "To save a checkpoint": the step stays pending, and both calls of that reply work.
     let bookmark = make(&connection, &calls[1]).await;
     let offered = suggested(&bookmark.text);
     assert_eq!(
@@ -203,7 +204,7 @@ async fn every_call_that_an_error_suggests_does_what_it_says() {
 /// Finding B1: a reply names every skipped step with its key and the allowed values of the key, and never the recorded value. The
 /// suggested call brings the step back.
 #[tokio::test]
-async fn a_skipped_step_is_named_and_can_be_brought_back() {
+async fn a_skipped_step_is_listed_and_can_be_made_pending() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve_guarded(directory.path()).await;
     let notes = "Cause: the buffer is never flushed when the file is empty.";
@@ -244,7 +245,7 @@ async fn a_skipped_step_is_named_and_can_be_brought_back() {
 
 /// Findings R1, R2 and R3.
 #[tokio::test]
-async fn a_blocked_reply_says_each_requirement_once_and_why_a_used_token_gets_an_old_answer() {
+async fn a_blocked_reply_has_each_requirement_once_and_explains_the_reply_to_a_used_token() {
     let directory = tempfile::tempdir().unwrap();
     let connection = serve_guarded(directory.path()).await;
     let started = start(&connection, "team.guarded", json!({"context": {"size": "small"}})).await;
@@ -268,7 +269,7 @@ async fn a_blocked_reply_says_each_requirement_once_and_why_a_used_token_gets_an
     let replayed = make(&connection, &better).await;
     assert_eq!((&replayed.text, &replayed.facts), (&blocked.text, &blocked.facts), "byte for byte");
     let note = blocked.facts["tokenNote"].as_str().unwrap();
-    assert!(note.contains("Sent again, it always gets the answer it got the first time"), "{note}");
+    assert!(note.contains("If it is sent again, it gets the first reply"), "{note}");
     for reply in [&started, &blocked] {
         assert_eq!(reply.text.matches(note).count(), 1, "{}", reply.text);
         assert_eq!(reply.facts["tokenNote"], note);

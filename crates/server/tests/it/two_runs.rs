@@ -13,7 +13,7 @@ async fn starting_a_second_run_says_that_another_is_open() {
     let second = connection.call("start_workflow", json!({"workflowId": "wr.x", "goal": "the manual"})).await;
     let warning = second.facts["warnings"][0].as_str().unwrap();
     assert!(warning.contains("Investigate a bug (goal: the import hangs), step 1 of 3"), "{warning}");
-    assert!(second.text.contains(warning), "the model is told as well");
+    assert!(second.text.contains(warning), "the text for the model has it too");
     assert!(second.text.starts_with("Run: Investigate a bug (goal: the manual), step 1 of 3\n"));
 }
 
@@ -30,7 +30,7 @@ async fn a_run_that_is_complete_or_in_another_connection_is_not_open() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_come_back_to_is_open_too() {
+async fn a_resumed_run_counts_as_open() {
     let (connection, _) = fake().await;
     connection.call("continue_workflow", json!({"continueToken": "st.v1.r", "intent": "rehydrate"})).await;
     let next = connection.call("start_workflow", json!({"workflowId": "wr.x", "goal": "the manual"})).await;

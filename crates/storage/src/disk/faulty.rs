@@ -192,7 +192,9 @@ impl FaultyDisk {
     pub fn overwrite(&self, path: &str, content: Vec<u8>) {
         let mut state = self.state();
         let inode = state.find(path).expect("the file exists");
-        let Node::File { bytes, synced, .. } = &mut state.nodes[inode] else { panic!("{path} is no file") };
+        let Node::File { bytes, synced, .. } = &mut state.nodes[inode] else {
+            panic!("{path} is not a file")
+        };
         bytes.clone_from(&content);
         *synced = content;
     }

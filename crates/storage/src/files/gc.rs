@@ -9,7 +9,7 @@ use canon::digest::Digest;
 use guide::record::{Event, SessionId, SnapshotRef};
 use ports::sessions::{GcOutcome, GcReport, ObjectKind, Retention, StoreError};
 
-use super::{SessionFiles, layout, writer};
+use super::{SessionFiles, layout, snapshots};
 use crate::disk::{DiskPath, FileKind, Sharing};
 
 /// The objects that retained sessions refer to.
@@ -138,8 +138,8 @@ impl SessionFiles {
             }
             report.retained_sessions += 1;
             let marks = &mut survey.marks;
-            marks.snapshots.extend(writer::pinned(&prefix.loaded.manifest));
-            for (kind, digest) in prefix.loaded.events.iter().flat_map(writer::references) {
+            marks.snapshots.extend(sessionlog::pinned(&prefix.loaded.manifest));
+            for (kind, digest) in prefix.loaded.events.iter().flat_map(sessionlog::references) {
                 match kind {
                     ObjectKind::Workflow => marks.workflows.insert(digest),
                     ObjectKind::Artifact => marks.artifacts.insert(digest),
@@ -155,7 +155,7 @@ impl SessionFiles {
     fn mark_bases(&self, marks: &mut Marks, report: &mut GcReport) {
         let roots: Vec<_> = marks.snapshots.iter().copied().collect();
         for root in roots {
-            match self.0.snapshots.bases(self.disk().as_ref(), root) {
+            match self.0.snapshots.bases(&snapshots::Files(self.disk().as_ref()), root) {
                 Ok(bases) => marks.snapshots.extend(bases),
                 Err(error) => report.warnings.push(error.to_string()),
             }

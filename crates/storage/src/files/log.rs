@@ -1,18 +1,14 @@
 //! Reads a session from its manifest and validates every byte.
 
-use canon::digest::Digest;
-use guide::plan::{pins_of, unfinished_advance};
+use guide::plan::pins_of;
 use guide::record::budgets::PLAN_BYTES;
 use guide::record::{Event, EventIndex, ManifestIndex, ManifestRecord, SegmentRecord, SessionId};
 
-use ports::sessions::{Damage, DamageReason, SessionHealth, StoreError};
+use ports::sessions::{DamageReason, SessionHealth, StoreError};
+use sessionlog::manifest::{Expected, Found, MANIFEST_BYTES, Mismatch, decode_segment, group};
 
 use super::layout;
-use super::manifest::{Expected, Found, Mismatch, group};
 use crate::disk::{self, Disk, DiskPath};
-
-/// The maximum size of a manifest, in bytes: several hundred thousand appends.
-pub const MANIFEST_BYTES: u64 = 64 << 20;
 
 /// The length of an encoded cursor position: four numbers and a flag.
 const POSITION_BYTES: usize = 4 * 8 + 1;
@@ -134,7 +130,7 @@ impl Cursor {
         }
     }
 
-    pub(super) const fn mended(&mut self) {
+    pub(super) const fn repaired(&mut self) {
         self.clean = true;
         self.length = if self.end == 0 { 0 } else { self.end + 1 };
     }
@@ -208,18 +204,9 @@ fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan,
     let health = match mismatch {
         None if cursor.end == 0 => return Err(unknown()),
         None => SessionHealth::Healthy,
-        Some((file, mismatch)) => classify(file, mismatch, cursor.next_event),
+        Some((file, mismatch)) => mismatch.health(file, cursor.next_event),
     };
     Ok(Scan { loaded: Loaded { events, manifest, cursor }, health })
-}
-
-fn classify(file: String, mismatch: Mismatch, valid_until: EventIndex) -> SessionHealth {
-    let damage = Damage { reason: mismatch.reason, file, problem: mismatch.problem };
-    match mismatch.version {
-        Some(version) => SessionHealth::UnknownVersion { damage, version, valid_until },
-        None if valid_until == EventIndex::FIRST => SessionHealth::CorruptHead { damage },
-        None => SessionHealth::CorruptTail { damage, valid_until },
-    }
 }
 
 struct Walk<'d> {
@@ -317,12 +304,7 @@ impl Walk<'_> {
             }
             Err(error) => return Err(StoreError::disk("read", &path)(error)),
         };
-        if bytes.len() as u64 != record.bytes || Digest::of_bytes(&bytes) != record.sha256 {
-            let problem =
-                format!("its {} bytes are not the {} that were attested", bytes.len(), record.bytes);
-            return Ok(Err(Mismatch::new(DamageReason::DigestMismatch, problem)));
-        }
-        Ok(decode(&bytes, record))
+        Ok(decode_segment(&bytes, record))
     }
 }
 
@@ -331,35 +313,4 @@ enum FoundGroup {
     Whole(usize),
     Beginning,
     Other((String, Mismatch)),
-}
-
-/// Decodes the events of a segment whose digest was verified.
-fn decode(bytes: &[u8], record: &SegmentRecord) -> Result<Vec<Event>, Mismatch> {
-    let mut events = Vec::new();
-    let mut next = record.first_event_index;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let line = line.strip_suffix(b"\n").ok_or_else(|| {
-            Mismatch::new(DamageReason::SchemaValidationFailed, "the last event has no line end")
-        })?;
-        let event = Event::decode(line).map_err(|error| Mismatch::of_decoding(&error))?;
-        if event.event_index != next {
-            let problem = format!("expected event {}, found event {}", next.0, event.event_index.0);
-            return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
-        }
-        if event.session_id != record.session_id {
-            let problem = format!("event {} belongs to another session", next.0);
-            return Err(Mismatch::new(DamageReason::SchemaValidationFailed, problem));
-        }
-        next = next.next();
-        events.push(event);
-    }
-    if next != record.last_event_index.next() {
-        let problem = format!("it ends before event {}", next.0);
-        return Err(Mismatch::new(DamageReason::NonContiguousIndices, problem));
-    }
-    // No program writes these bytes: a session continued from them would wait for a node forever.
-    if let Some(unfinished) = unfinished_advance(&events) {
-        return Err(Mismatch::new(DamageReason::UnfinishedAdvance, unfinished.to_string()));
-    }
-    Ok(events)
 }

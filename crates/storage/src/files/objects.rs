@@ -137,6 +137,6 @@ pub(super) fn get(disk: &dyn Disk, kind: ObjectKind, digest: Digest) -> Result<V
     if Digest::of_bytes(&bytes) == digest {
         Ok(bytes)
     } else {
-        Err(damaged("its content is not what its name says".to_owned()))
+        Err(damaged("its content does not match the digest in its name".to_owned()))
     }
 }

@@ -10,10 +10,10 @@ use guide::record::{EventIndex, SessionId, WorkflowHash};
 use guide::state::Run;
 use guide::token::Keyring;
 use ports::sessions::{
-    Answer, Append, Creation, Ended, GcReport, IndexPage, IsAwaited, NewObjects, Object, ObjectRef,
-    OpenRunRef, PositionKey, Projection, Retention, Revision, SearchResult, SessionIndex, SessionKeys,
-    SessionLog, SessionMaintenance, SessionMarks, SessionObjects, SessionStore, SessionStores, SessionWriter,
-    StoreError, Verification, page, project,
+    Append, Creation, Ended, GcReport, IndexPage, IsAwaited, NewObjects, Object, ObjectRef, OpenRunRef,
+    PositionKey, Projection, Retention, Revision, SearchResult, SessionIndex, SessionKeys, SessionLog,
+    SessionMaintenance, SessionMarks, SessionObjects, SessionStore, SessionStores, SessionWriter, StoreError,
+    StoreFuture, Verification, page, project,
 };
 use ports::{PortFuture, blocking};
 use serde::Deserialize;
@@ -60,18 +60,18 @@ impl FileSessions {
 }
 
 impl SessionLog for FileSessions {
-    fn sessions(&self) -> Answer<'_, Vec<SessionId>> {
+    fn sessions(&self) -> StoreFuture<'_, Vec<SessionId>> {
         self.run(|files, _| files.sessions())
     }
 
-    fn revisions(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Revision>>> {
+    fn revisions(&self, sessions: Vec<SessionId>) -> StoreFuture<'_, Vec<Option<Revision>>> {
         self.run(move |files, _| {
             let revision = |session: &SessionId| Ok(files.manifest_stat(session)?.map(revision_of));
             sessions.iter().map(revision).collect()
         })
     }
 
-    fn create(&self, creation: Creation) -> Answer<'_, ports::sessions::Appended> {
+    fn create(&self, creation: Creation) -> StoreFuture<'_, ports::sessions::Appended> {
         self.run(move |files, index| {
             let Creation { plans, objects, projection, salvaged, imported_ms } = creation;
             let attachments = attachments(&objects);
@@ -87,11 +87,11 @@ impl SessionLog for FileSessions {
         })
     }
 
-    fn load_since(&self, cursor: ports::sessions::Cursor) -> Answer<'_, ports::sessions::Loaded> {
+    fn load_since(&self, cursor: ports::sessions::Cursor) -> StoreFuture<'_, ports::sessions::Loaded> {
         self.run(move |files, _| files.load_since(&Cursor::from_port(&cursor)).map(loaded))
     }
 
-    fn load_validated_prefix(&self, session: SessionId) -> Answer<'_, ports::sessions::ValidatedPrefix> {
+    fn load_validated_prefix(&self, session: SessionId) -> StoreFuture<'_, ports::sessions::ValidatedPrefix> {
         self.run(move |files, _| {
             let prefix = files.load_validated_prefix(&session)?;
             Ok(ports::sessions::ValidatedPrefix { loaded: loaded(prefix.loaded), health: prefix.health })
@@ -102,7 +102,7 @@ impl SessionLog for FileSessions {
         &self,
         session: SessionId,
         known: Option<ports::sessions::Cursor>,
-    ) -> Answer<'_, Box<dyn SessionWriter>> {
+    ) -> StoreFuture<'_, Box<dyn SessionWriter>> {
         let index = Arc::clone(&self.index);
         self.run(move |files, _| {
             let mut writer = files.lock(&session, known.as_ref().map(Cursor::from_port).as_ref())?;
@@ -131,7 +131,7 @@ impl SessionWriter for FileWriter {
         self.ended.as_ref()
     }
 
-    fn append(self: Box<Self>, append: Append) -> Answer<'static, ports::sessions::Appended> {
+    fn append(self: Box<Self>, append: Append) -> StoreFuture<'static, ports::sessions::Appended> {
         let span = Span::current();
         let work = move || {
             let Self { mut writer, index, .. } = *self;
@@ -150,7 +150,7 @@ impl SessionWriter for FileWriter {
         blocking(move || span.in_scope(work))
     }
 
-    fn end(self: Box<Self>, ended: Ended) -> Answer<'static, ()> {
+    fn end(self: Box<Self>, ended: Ended) -> StoreFuture<'static, ()> {
         blocking(move || self.writer.end(&ended))
     }
 }
@@ -171,14 +171,14 @@ impl SessionObjects for FileSessions {
 }
 
 impl SessionIndex for FileSessions {
-    fn position(&self, key: PositionKey) -> Answer<'_, Option<(SessionId, EventIndex)>> {
+    fn position(&self, key: PositionKey) -> StoreFuture<'_, Option<(SessionId, EventIndex)>> {
         if let Some(found) = self.index.position_in_memory(&key) {
             return PortFuture::ready(Ok(Some(found)));
         }
         self.run(move |files, index| index.position(&key, &ByWorkflowName::new(files)))
     }
 
-    fn search(&self, query: ResumeQuery, limit: usize) -> Answer<'_, SearchResult> {
+    fn search(&self, query: ResumeQuery, limit: usize) -> StoreFuture<'_, SearchResult> {
         self.run(move |files, index| {
             index.with_inputs(&ByWorkflowName::new(files), |inputs| {
                 let ranking = rank(inputs, &query);
@@ -189,7 +189,7 @@ impl SessionIndex for FileSessions {
         })
     }
 
-    fn page(&self, first: usize, limit: usize) -> Answer<'_, IndexPage> {
+    fn page(&self, first: usize, limit: usize) -> StoreFuture<'_, IndexPage> {
         self.run(move |files, index| {
             let projector = ByWorkflowName::new(files);
             let (sessions, total) = index.with_inputs(&projector, |inputs| page(inputs, first, limit))?;
@@ -197,7 +197,7 @@ impl SessionIndex for FileSessions {
         })
     }
 
-    fn newest_open_run(&self, repo_root_hash: String) -> Answer<'_, Option<OpenRunRef>> {
+    fn newest_open_run(&self, repo_root_hash: String) -> StoreFuture<'_, Option<OpenRunRef>> {
         self.run(move |files, index| {
             index.with_inputs(&ByWorkflowName::new(files), |inputs| {
                 inputs
@@ -210,43 +210,43 @@ impl SessionIndex for FileSessions {
 }
 
 impl SessionMarks for FileSessions {
-    fn are_kept(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<bool>> {
+    fn are_kept(&self, sessions: Vec<SessionId>) -> StoreFuture<'_, Vec<bool>> {
         self.run(move |files, _| sessions.iter().map(|session| files.is_kept(session)).collect())
     }
 
-    fn set_kept(&self, session: SessionId, kept: bool) -> Answer<'_, ()> {
+    fn set_kept(&self, session: SessionId, kept: bool) -> StoreFuture<'_, ()> {
         self.run(move |files, _| files.set_kept(&session, kept))
     }
 
-    fn ended(&self, session: SessionId) -> Answer<'_, Option<Ended>> {
+    fn ended(&self, session: SessionId) -> StoreFuture<'_, Option<Ended>> {
         self.run(move |files, _| files.ended(&session))
     }
 
-    fn salvaged(&self, session: SessionId) -> Answer<'_, Option<Salvaged>> {
+    fn salvaged(&self, session: SessionId) -> StoreFuture<'_, Option<Salvaged>> {
         self.run(move |files, _| files.salvaged(&session))
     }
 }
 
 impl SessionKeys for FileSessions {
-    fn keyring(&self) -> Answer<'_, Option<Keyring>> {
+    fn keyring(&self) -> StoreFuture<'_, Option<Keyring>> {
         self.run(|files, _| files.keyring())
     }
 
-    fn keyring_or_create(&self, entropy: [u8; 32]) -> Answer<'_, Keyring> {
+    fn keyring_or_create(&self, entropy: [u8; 32]) -> StoreFuture<'_, Keyring> {
         self.run(move |files, _| files.keyring_or_create(entropy))
     }
 
-    fn rotate_keys(&self, entropy: [u8; 32]) -> Answer<'_, Keyring> {
+    fn rotate_keys(&self, entropy: [u8; 32]) -> StoreFuture<'_, Keyring> {
         self.run(move |files, _| files.rotate_keys(entropy))
     }
 }
 
 impl SessionMaintenance for FileSessions {
-    fn verify(&self, session: SessionId) -> Answer<'_, Verification> {
+    fn verify(&self, session: SessionId) -> StoreFuture<'_, Verification> {
         self.run(move |files, _| files.verify(&session))
     }
 
-    fn gc(&self, retention: Retention, is_awaited: IsAwaited) -> Answer<'_, GcReport> {
+    fn gc(&self, retention: Retention, is_awaited: IsAwaited) -> StoreFuture<'_, GcReport> {
         self.run(move |files, index| {
             let report = files.gc_sparing(retention, &|events| is_awaited.ask(events.to_vec()).wait())?;
             if !retention.dry_run && !report.deleted_sessions.is_empty() {
@@ -271,7 +271,7 @@ impl FileTenants {
 }
 
 impl SessionStores for FileTenants {
-    fn open<'a>(&'a self, tenant: Option<&'a str>) -> Answer<'a, Arc<dyn SessionStore>> {
+    fn open<'a>(&'a self, tenant: Option<&'a str>) -> StoreFuture<'a, Arc<dyn SessionStore>> {
         let disk = Arc::clone(&self.disk);
         let dir = tenant.map(|tenant| DiskPath::root("tenants").join(tenant));
         blocking(move || {

@@ -6,7 +6,7 @@ use guide::record::SessionId;
 
 use ports::sessions::{ChainBreak, ChainState, ObjectKind, StoreError, Verification};
 
-use super::{SessionFiles, ValidatedPrefix, chain, layout, objects, writer};
+use super::{SessionFiles, ValidatedPrefix, chain, layout, objects};
 
 impl SessionFiles {
     /// Reads and verifies a whole session and everything that it refers to, from disk.
@@ -16,7 +16,7 @@ impl SessionFiles {
     pub fn verify(&self, session: &SessionId) -> Result<Verification, StoreError> {
         self.0.snapshots.forget();
         let (prefix, chain) = self.load_with_chain(session)?;
-        let needed: BTreeSet<_> = prefix.loaded.events.iter().flat_map(writer::references).collect();
+        let needed: BTreeSet<_> = prefix.loaded.events.iter().flat_map(sessionlog::references).collect();
         let mut problems = Vec::new();
         let mut verified = 0;
         for (kind, digest) in &needed {
@@ -67,7 +67,7 @@ impl SessionFiles {
             None => ChainState::Missing,
             Some(_) if !prefix.health.is_healthy() => ChainState::Unchecked,
             Some(chain) => match self.integrity_key() {
-                Ok(key) => chain::check(key.as_ref(), session, chain, &prefix.loaded.manifest),
+                Ok(key) => sessionlog::chain::check(key.as_ref(), session, chain, &prefix.loaded.manifest),
                 Err(error @ StoreError::Damaged { .. }) => {
                     ChainState::Broken { reason: ChainBreak::KeyMissing, problem: error.to_string() }
                 }

@@ -18,12 +18,14 @@ use std::sync::PoisonError;
 
 use guide::bundle::Salvaged;
 use guide::plan::AppendPlan;
-use guide::record::{Event, EventData, EventIndex, ManifestRecord, OutputPayload, SessionId, SnapshotRef};
+use guide::record::{EventIndex, SessionId};
 use ports::sessions::{ObjectKind, StoreError};
+use sessionlog::manifest::{self, MANIFEST_BYTES};
+use sessionlog::references;
+use sessionlog::snapshots::{NewSnapshot, Prepared};
 
-use super::log::{self, Cursor, Loaded};
-use super::snapshots::{NewSnapshot, Prepared};
-use super::{SessionFiles, chain, layout, manifest, objects, salvaged};
+use super::log::{Cursor, Loaded};
+use super::{SessionFiles, chain, layout, objects, salvaged, snapshots};
 use crate::disk::{self, DiskPath, Lock, Sharing, Unsynced};
 use crate::files::objects::NewObject;
 
@@ -190,7 +192,7 @@ impl Writer {
         let dir = layout::session(&session);
         // This happens before the segment is written: the record of an interrupted append may name the same file, and
         // would then refer to replaced bytes.
-        self.mend(&dir)?;
+        self.repair(&dir)?;
         let key = files.integrity_key_or_create()?;
         let (mut objects, mut segment, mut chained) = (Ok(()), Ok(()), Ok(chain::Extended::LeftAlone));
         disk.both(&mut || objects = write_objects(&files, &prepared, attachments), &mut || {
@@ -222,7 +224,7 @@ impl Writer {
     }
 
     /// Removes the remains of an interrupted append, durably.
-    fn mend(&mut self, dir: &DiskPath) -> Result<(), StoreError> {
+    fn repair(&mut self, dir: &DiskPath) -> Result<(), StoreError> {
         if self.cursor.is_clean() {
             return Ok(());
         }
@@ -234,8 +236,8 @@ impl Writer {
             // The line end of the last complete group may also be missing.
             .and_then(|()| disk.append(&path, b"\n"))
             .and_then(Unsynced::sync)
-            .map_err(StoreError::disk("mend", &path))?;
-        self.cursor.mended();
+            .map_err(StoreError::disk("repair", &path))?;
+        self.cursor.repaired();
         Ok(())
     }
 }
@@ -326,7 +328,7 @@ fn stage(
     let path = layout::manifest(staging);
     too_large(&path, bytes.len() as u64)?;
     let key = files.integrity_key_or_create()?;
-    let chain = chain::created(&key, session, cursor.next_record().0, &bytes);
+    let chain = sessionlog::chain::created(&key, session, cursor.next_record().0, &bytes);
     let (mut written, mut chained) = (Ok(()), Ok(()));
     disk.both(
         &mut || chained = disk.create(&layout::chain(staging), &chain).and_then(Unsynced::sync),
@@ -344,8 +346,8 @@ fn stage(
 }
 
 fn too_large(path: &DiskPath, measured: u64) -> Result<(), StoreError> {
-    if measured > log::MANIFEST_BYTES {
-        return Err(StoreError::TooLarge { what: path.to_string(), measured, maximum: log::MANIFEST_BYTES });
+    if measured > MANIFEST_BYTES {
+        return Err(StoreError::TooLarge { what: path.to_string(), measured, maximum: MANIFEST_BYTES });
     }
     Ok(())
 }
@@ -377,7 +379,7 @@ fn write_objects(
         files.0.objects.put(disk, ObjectKind::Artifact, *artifact)?;
     }
     for snapshot in prepared {
-        files.0.snapshots.write(disk, snapshot)?;
+        snapshots::write(disk, snapshot)?;
     }
     Ok(())
 }
@@ -400,7 +402,7 @@ fn check(
     }
     let mut prepared = Vec::with_capacity(attachments.snapshots.len());
     for snapshot in &attachments.snapshots {
-        let snapshot = files.0.snapshots.prepare(disk, *snapshot)?;
+        let snapshot = files.0.snapshots.prepare(&snapshots::Files(disk), *snapshot)?;
         if attached.insert((ObjectKind::Snapshot, snapshot.reference().0)) {
             prepared.push(snapshot);
         }
@@ -411,28 +413,4 @@ fn check(
         }
     }
     Ok(prepared)
-}
-
-/// The objects that an event refers to.
-pub(super) fn references(event: &Event) -> Vec<(ObjectKind, canon::digest::Digest)> {
-    match &event.data {
-        EventData::RunStarted { workflow_hash, .. } => vec![(ObjectKind::Workflow, *workflow_hash)],
-        EventData::NodeCreated { workflow_hash, snapshot_ref: SnapshotRef(snapshot), .. } => {
-            vec![(ObjectKind::Workflow, *workflow_hash), (ObjectKind::Snapshot, *snapshot)]
-        }
-        EventData::NodeOutputAppended { payload: OutputPayload::ArtifactRef(artifact), .. }
-            if artifact.content.is_none() =>
-        {
-            vec![(ObjectKind::Artifact, artifact.sha256)]
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The snapshots that records pin.
-pub(super) fn pinned(records: &[ManifestRecord]) -> impl Iterator<Item = SnapshotRef> + '_ {
-    records.iter().filter_map(|record| match record {
-        ManifestRecord::SnapshotPinned(pin) => Some(pin.snapshot_ref),
-        ManifestRecord::SegmentClosed(_) => None,
-    })
 }

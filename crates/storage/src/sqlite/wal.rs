@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_begins_anew_while_commits_go_on_and_nothing_is_lost() {
+    fn the_log_restarts_during_commits_and_nothing_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let open = || Connection::open(folder.path().join("file")).unwrap();
         let mut writer = open();
@@ -122,6 +122,6 @@ mod tests {
             log.committed(&writer);
         }
         assert_eq!(count(), 0, "it sees what it saw");
-        assert!(log.frames.get() > 200, "and the log could not begin anew");
+        assert!(log.frames.get() > 200, "and the log could not restart");
     }
 }

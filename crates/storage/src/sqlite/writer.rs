@@ -77,7 +77,7 @@ impl Work for Batches {
         }
         // The caller may be gone. Log a failure here, because no other component reports it.
         if let Err(Err(error)) = responder.send(outcome) {
-            tracing::warn!(%error, cause = error.source().map(field::display), "a commit failed after its caller had gone");
+            tracing::warn!(%error, cause = error.source().map(field::display), "a commit failed after its caller stopped waiting");
         }
     }
 

@@ -283,7 +283,7 @@ fn what_an_append_left_that_was_cut_off_is_ignored_and_anything_else_is_damage()
             let mut torn = disk.copy(storage::disk::Fault::None);
             if expected == known {
                 step.append(&open(&torn), None).unwrap();
-                assert_eq!(torn.files()[&path], whole, "cut at {end}, {nuls} NULs, mended");
+                assert_eq!(torn.files()[&path], whole, "cut at {end}, {nuls} NULs, repaired");
             } else {
                 torn = torn.copy(storage::disk::Fault::None);
                 assert_eq!(open(&torn).load(&walk.session).unwrap().events, walk.events);

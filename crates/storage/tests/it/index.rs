@@ -116,7 +116,7 @@ fn deleted_or_read_by_another_process_it_gives_the_same_answers() {
     assert_eq!(rebuilt.report().projected_sessions, 3);
     let again = Index::new(open(&disk));
     assert_eq!(answers(&again, &keys), expected);
-    assert_eq!(again.report().projected_sessions, 0, "the file was written anew");
+    assert_eq!(again.report().projected_sessions, 0, "the file was rewritten");
     assert_eq!(answers(&index, &keys), expected, "and an index that was open continues");
 }
 
@@ -170,7 +170,7 @@ fn a_flipped_byte_is_noticed_and_the_log_is_asked() {
 }
 
 #[test]
-fn it_is_written_anew_when_it_has_grown() {
+fn it_is_rewritten_when_it_has_grown() {
     let disk = FaultyDisk::default();
     let (index, keys) = grown(&disk);
     let expected = answers(&index, &keys);

@@ -149,7 +149,7 @@ fn closing_leaves_one_file() {
 }
 
 #[test]
-fn a_newer_database_is_refused_and_left_alone() {
+fn a_newer_database_is_rejected_and_not_changed() {
     let (folder, store) = database();
     drop(store);
     let path = folder.path().join("runs.sqlite3");

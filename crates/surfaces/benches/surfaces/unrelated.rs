@@ -3,7 +3,7 @@
 //! The calm tenant makes durable changes and reads one after the other, as a run does. The loud one has 48 callers who never pause.
 //! All of them share the processors and the disk with whatever else the machine does, so the calm tenant is measured in two more
 //! states: alone, and beside threads that only compute, as many as there are processors. In turns with its changes, a plain file is
-//! appended to and synced (F), so that a disk that is slower for everybody is not taken for a surface that is.
+//! appended to and synced (F), so that a disk that is slow for all processes is not mistaken for a slow surface.
 
 use std::fs::File;
 use std::hint::black_box;

@@ -18,7 +18,7 @@ fn legal<S: State>(all: &[S]) -> Vec<String> {
                 Ok(done) if from == to => {
                     assert!(
                         !done.changed && done.next == stored && done.event.is_none(),
-                        "the same again is no change"
+                        "applying it again changes nothing"
                     );
                 }
                 Ok(done) => {

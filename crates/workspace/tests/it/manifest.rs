@@ -229,7 +229,7 @@ fn invalid_members_are_refused() {
         ),
         ("an empty enum", "  inputs: {a: {type: string, enum: []}}\n", ".inputs.a.enum"),
         ("a bound of another type", "  inputs: {a: {type: string, minimum: 1}}\n", ".inputs.a.minimum"),
-        ("a pattern that is none", "  inputs: {a: {type: string, pattern: '('}}\n", ".inputs.a.pattern"),
+        ("an invalid pattern", "  inputs: {a: {type: string, pattern: '('}}\n", ".inputs.a.pattern"),
         (
             "a pattern that is huge",
             "  inputs: {a: {type: string, pattern: '((a{1000}){1000}){1000}'}}\n",

@@ -68,7 +68,7 @@ fn a_plan_with_the_wrong_shape_is_refused() {
         ("not an object", json!([])),
         ("nothing", Value::Null),
         ("no entries", json!({"applyId": APPLY_ID})),
-        ("entries that are no list", json!({"applyId": APPLY_ID, "entries": {}})),
+        ("entries that are not a list", json!({"applyId": APPLY_ID, "entries": {}})),
         ("no id", json!({"entries": []})),
         ("an id that is a path", json!({"applyId": "../../x", "entries": []})),
         ("an id in capitals", json!({"applyId": APPLY_ID.to_uppercase(), "entries": []})),

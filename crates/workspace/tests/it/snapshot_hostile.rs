@@ -232,7 +232,7 @@ fn invalid_listings_are_refused() {
         ("a link that turns", below(vec![link("deliverables/l", "a/../../..")])),
         ("setuid", below(vec![json!({"path": "deliverables/x", "mode": 0o4755, "sha256": hash})])),
         ("no hash", below(vec![json!({"path": "deliverables/x", "mode": 0o644})])),
-        ("a hash that is none", below(vec![json!({"path": "deliverables/x", "mode": 0o644, "sha256": "x"})])),
+        ("an invalid hash", below(vec![json!({"path": "deliverables/x", "mode": 0o644, "sha256": "x"})])),
         (
             "a directory of bytes",
             below(vec![json!({"path": "deliverables/x", "type": "dir", "mode": 1, "size": 9})]),

@@ -104,7 +104,7 @@ pub(crate) fn candidates(sources: &[Source]) -> Vec<Item> {
     items
 }
 
-/// Step 7 for a module contribution that is no fallback.
+/// Step 7 for a module contribution that is not a fallback.
 fn is_open(declared: &Declared, status: &str) -> bool {
     if status == "disabled" {
         return false;

@@ -23,7 +23,7 @@ enum Want {
     Choice(&'static [&'static str]),
     /// An object, with its type token.
     Object(&'static str),
-    /// An array, with its type token, and what its elements have to be.
+    /// An array, with its type token, and the type of its elements.
     List(&'static str, &'static Want),
 }
 

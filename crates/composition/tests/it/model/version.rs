@@ -21,7 +21,7 @@ impl Fault {
 }
 
 /// D-10: the effective set is the list ∩ {0.1}. A list that is absent or malformed counts as {0.1}, and so do
-/// all four when `supportedVersions` is no object.
+/// all four when `supportedVersions` is not an object.
 fn supported(input: &Object, list: &str) -> Vec<&'static str> {
     let list =
         input.get("supportedVersions").and_then(|versions| versions.get(list)).and_then(Value::as_array);

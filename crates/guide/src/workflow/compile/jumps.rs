@@ -29,7 +29,7 @@ struct Jump<'s> {
     jump: &'s JumpIf,
 }
 
-/// Puts the steps that a jump repeats into loops. `groups` has what each step of the list became, `depth` is how many loops stand
+/// Puts the steps that a jump repeats into loops. `groups` has what each step of the list became, `depth` is how many loops are
 /// around the list.
 pub(super) fn wrap(
     context: &mut Context<'_>,
@@ -61,7 +61,7 @@ pub(super) fn wrap(
         wrapped.push((jump.from, jump.to));
         let body: Vec<Node> = groups[jump.from..=jump.to].iter_mut().flat_map(std::mem::take).collect();
         if depth + depth_of(&body) >= MAX_LOOP_DEPTH {
-            let message = format!("loops and jumps stand more than {MAX_LOOP_DEPTH} deep within one another");
+            let message = format!("loops and jumps are nested more than {MAX_LOOP_DEPTH} levels deep");
             context.problem(&jump.path, Code::LoopTooDeep, message, "Flatten the innermost ones.");
         } else {
             groups[jump.from] = vec![Node::Loop(Box::new(looped(&jump, body, provenance)))];
@@ -151,7 +151,7 @@ fn looped(jump: &Jump<'_>, body: Vec<Node>, provenance: &StepProvenance) -> Draf
     DraftLoop { path: jump.path.clone(), step, body, provenance: provenance.clone(), is_jump: true }
 }
 
-/// How deep loops stand in one another.
+/// The nesting depth of loops.
 fn depth_of(nodes: &[Node]) -> usize {
     let depth = |node: &Node| match node {
         Node::Step(_) => 0,

@@ -30,6 +30,7 @@ pub(super) fn before(context: &mut Context<'_>, source: &Source, nodes: &[Node])
         context.warn(WarningCode::LegacyId, "id", message);
     }
     let mut words = BTreeSet::from(["goal".to_owned()]);
+    words.extend(source.inputs.keys().cloned());
     for text in source.preconditions.iter().chain(&source.clarification_prompts).chain(&source.meta_guidance)
     {
         collect_words(text, &mut words);
@@ -45,6 +46,7 @@ fn gather(nodes: &[Node], words: &mut BTreeSet<String>) {
             Node::Loop(looped) => {
                 let spec = &looped.step.control;
                 words.extend(spec.items.clone());
+                words.extend(looped.step.requires_context.keys().cloned());
                 if let Some(Count::Key(key)) = &spec.count {
                     words.insert(key.clone());
                 }
@@ -54,6 +56,8 @@ fn gather(nodes: &[Node], words: &mut BTreeSet<String>) {
                 gather(&looped.body, words);
             }
             Node::Step(draft) => {
+                let declared = [&draft.step.requires_context, &draft.step.produces_context];
+                words.extend(declared.into_iter().flat_map(|keys| keys.keys().cloned()));
                 for text in texts(draft) {
                     collect_words(text, words);
                 }

@@ -9,6 +9,9 @@ use crate::workflow::{
     problem::{item, member, quoted},
 };
 
+/// What is said of a text or a pattern that the notes lack. The author's message says which.
+const NOT_FOUND: &str = "not found in the notes";
+
 /// The result of evaluating criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriteriaVerdict {
@@ -170,18 +173,23 @@ impl Evaluation<'_> {
                 .ok_or_else(|| malformed(path, &format!("it has no `{key}`")))
         };
         let (passed, detail) = match text("type")? {
-            "contains" => (self.notes.contains(text("value")?), "the text was not found".to_owned()),
+            "contains" => (self.notes.contains(text("value")?), NOT_FOUND.to_owned()),
             "regex" => {
                 let flags = members.get("flags").and_then(Value::as_str).unwrap_or_default();
                 let pattern = pattern(text("pattern")?, flags).map_err(|reason| malformed(path, &reason))?;
-                (pattern.is_match(self.notes), "the pattern matched nowhere".to_owned())
+                (pattern.is_match(self.notes), NOT_FOUND.to_owned())
             }
             "length" => {
                 let measured = self.notes.chars().count() as u64;
                 let bound = |key: &str| members.get(key).and_then(Value::as_u64);
-                let passed =
-                    measured >= bound("min").unwrap_or(0) && measured <= bound("max").unwrap_or(u64::MAX);
-                (passed, format!("the notes have {measured} characters"))
+                let (least, most) = (bound("min").unwrap_or(0), bound("max").unwrap_or(u64::MAX));
+                let limit = if measured < least {
+                    format!("at least {least} are required")
+                } else {
+                    format!("at most {most} are allowed")
+                };
+                let detail = format!("the notes have {measured} characters; {limit}");
+                ((least..=most).contains(&measured), detail)
             }
             "schema" => {
                 let block = members.get("block").and_then(Value::as_str);

@@ -69,6 +69,18 @@ fn every_failed_rule_is_reported() {
 }
 
 #[test]
+fn a_failed_length_gives_both_numbers() {
+    let rules = json!([{"type": "length", "min": 3, "max": 5, "message": "m"}]);
+    for (notes, expected) in [
+        ("ab", "the notes have 2 characters; at least 3 are required"),
+        ("abcdef", "the notes have 6 characters; at most 5 are allowed"),
+    ] {
+        let verdict = evaluate(&Criteria(rules.clone()), notes, &Map::new()).unwrap();
+        assert_eq!(verdict.failures[0].detail, expected);
+    }
+}
+
+#[test]
 fn invalid_criteria_are_rejected() {
     let mut deep = contains("a");
     for _ in 0..20 {

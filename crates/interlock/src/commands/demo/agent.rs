@@ -1,8 +1,5 @@
 //! A scripted agent that connects over MCP like a real one.
 
-use std::error::Error;
-use std::sync::Arc;
-
 use canon::error::Envelope;
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
@@ -105,13 +102,8 @@ pub(super) async fn walk(connect: &Value) -> Result<(), Failure> {
 }
 
 /// The HTTP client of the MCP library. The host is local: no proxy and no TLS.
-fn http() -> Result<reqwest::Client, Box<dyn Error + Send + Sync>> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
-    Ok(reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build()?)
+fn http() -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder().no_proxy().build()
 }
 
 /// Writes the deliverable, as an agent would.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use host::guided::OpenRun;
+use guided::OpenRun;
 use serde_json::{Value, json};
 
+use super::shell::changing_part;
 use crate::arguments::HookClient;
 
 /// A run that was inactive for this long is ignored: another conversation in the same folder need
@@ -14,8 +15,10 @@ const FORGOTTEN_MS: u64 = 2 * 60 * 60 * 1000;
 /// sent back forever.
 const STALLED_MS: u64 = 5 * 60 * 1000;
 
-/// Tools that change files, by the names that clients use. The effect of a shell command cannot be
-/// determined from its text.
+/// How much of a shell command a refusal shows.
+const SHOWN_COMMAND_BYTES: usize = 200;
+
+/// Tools that change files, by the names that clients use.
 const EDITS: [&str; 12] = [
     "Edit",
     "MultiEdit",
@@ -31,18 +34,23 @@ const EDITS: [&str; 12] = [
     "write_file",
 ];
 
+/// Tools that run a shell command.
+const SHELLS: [&str; 6] = ["Bash", "Shell", "exec_command", "local_shell", "run_terminal_cmd", "shell"];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: EventKind,
     pub(super) workspace: Option<PathBuf>,
+    /// The client's id of the conversation; empty if it sends none.
+    pub(super) conversation: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     /// The agent stops; `true` if it was sent back before.
     Stop { sent_back: bool },
-    /// The agent is about to use a tool.
-    BeforeTool { name: String },
+    /// The agent is about to use a tool; with the command line, if the tool is a shell.
+    BeforeTool { name: String, command: Option<String> },
     /// A conversation starts.
     Start,
 }
@@ -55,14 +63,34 @@ impl Event {
                 sent_back: sent["stop_hook_active"] == true || sent["loop_count"].as_u64() > Some(0),
             },
             "PreToolUse" | "preToolUse" => {
-                EventKind::BeforeTool { name: sent.get("tool_name")?.as_str()?.to_owned() }
+                let name = sent.get("tool_name")?.as_str()?.to_owned();
+                let input = &sent["tool_input"];
+                let command = [&input["command"], &input["cmd"]].into_iter().find_map(command_line);
+                EventKind::BeforeTool { command: command.filter(|_| SHELLS.contains(&name.as_str())), name }
             }
             "SessionStart" | "sessionStart" => EventKind::Start,
             _ => return None,
         };
         let folder = sent["cwd"].as_str().filter(|folder| !folder.is_empty());
         let workspace = folder.or_else(|| sent["workspace_roots"][0].as_str()).map(PathBuf::from);
-        Some(Self { kind, workspace })
+        let conversation = sent["session_id"].as_str().or_else(|| sent["conversation_id"].as_str());
+        Some(Self { kind, workspace, conversation: conversation.unwrap_or_default().to_owned() })
+    }
+}
+
+/// A command line: a string, or a list of words whose last one is the script of `bash -c`.
+fn command_line(value: &Value) -> Option<String> {
+    match value {
+        Value::String(command) => Some(command.clone()),
+        Value::Array(words) => match words.as_slice() {
+            [.., flag, script]
+                if flag.as_str().is_some_and(|flag| flag.starts_with('-') && flag.ends_with('c')) =>
+            {
+                script.as_str().map(str::to_owned)
+            }
+            words => words.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|words| words.join(" ")),
+        },
+        _ => None,
     }
 }
 
@@ -78,9 +106,13 @@ pub(super) fn respond(client: HookClient, event: &Event, run: &OpenRun, now_ms: 
                 || (*sent_back && idle_ms >= STALLED_MS);
             (!may_stop).then(|| go_on(client, &pending(run)))
         }
-        EventKind::BeforeTool { name } => {
-            let refused = run.read_only && !is_forgotten && EDITS.contains(&name.as_str());
-            refused.then(|| deny(client, &read_only(run)))
+        EventKind::BeforeTool { name, command } => {
+            if !run.read_only || is_forgotten {
+                return None;
+            }
+            let part = command.as_ref().and_then(|line| changing_part(line, event.workspace.as_deref()));
+            let refused = EDITS.contains(&name.as_str()) || part.is_some();
+            refused.then(|| deny(client, &read_only(run, part.as_deref())))
         }
         EventKind::Start => Some(hand_over(client, &open(run))),
     }
@@ -120,10 +152,17 @@ fn pending(run: &OpenRun) -> String {
     )
 }
 
-fn read_only(run: &OpenRun) -> String {
+/// `part` is the part of a shell command that changes files.
+fn read_only(run: &OpenRun, part: Option<&str>) -> String {
+    let shell = part.map_or_else(String::new, |part| {
+        format!(
+            " This command does: `{}`. Write temporary files below a temporary directory, with an absolute path.",
+            canon::budget::truncate(part, SHOWN_COMMAND_BYTES)
+        )
+    });
     format!(
-        "The pending step \"{}\" of the Interlock run \"{}\" is read-only: do not change files. Finish the step and advance \
-         the run with continue_workflow; a later step makes changes.",
+        "The pending step \"{}\" of the Interlock run \"{}\" is read-only: do not change files.{shell} Finish the step and \
+         advance the run with continue_workflow; a later step makes changes.",
         run.step_title, run.run.description
     )
 }
@@ -138,7 +177,7 @@ fn open(run: &OpenRun) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host::guided::api::{NextCall, RunWords};
+    use guided::api::{NextCall, RunWords};
 
     use super::*;
 
@@ -199,10 +238,66 @@ mod tests {
             ("an edit", "Edit", &run(), true),
             ("a patch", "apply_patch", &run(), true),
             ("reading", "Read", &run(), false),
-            ("a shell", "Bash", &run(), false),
+            ("a shell without a command", "Bash", &run(), false),
             ("a step that may change files", "Edit", &writable, false),
         ] {
             assert_eq!(message(HookClient::ClaudeCode, &before(tool), run).is_some(), refused, "{name}");
+        }
+    }
+
+    /// The events as Claude Code, Codex and Cursor send them.
+    #[test]
+    fn shell_commands_that_change_files_are_denied_while_the_step_is_read_only() {
+        let before = |name: &str, tool: &str, input: Value| json!({"hook_event_name": name, "cwd": "/work", "tool_name": tool, "tool_input": input});
+        for (name, client, event, refused) in [
+            (
+                "Claude Code",
+                HookClient::ClaudeCode,
+                before("PreToolUse", "Bash", json!({"command": "rm a"})),
+                true,
+            ),
+            ("Codex", HookClient::Codex, before("PreToolUse", "Bash", json!({"command": "echo > a"})), true),
+            (
+                "words",
+                HookClient::Codex,
+                before("PreToolUse", "shell", json!({"command": ["bash", "-lc", "rm a"]})),
+                true,
+            ),
+            (
+                "plain words",
+                HookClient::Codex,
+                before("PreToolUse", "shell", json!({"command": ["rm", "a"]})),
+                true,
+            ),
+            (
+                "Cursor",
+                HookClient::Cursor,
+                before("preToolUse", "Shell", json!({"command": "touch a"})),
+                true,
+            ),
+            (
+                "looking",
+                HookClient::ClaudeCode,
+                before("PreToolUse", "Bash", json!({"command": "cat a"})),
+                false,
+            ),
+            (
+                "no command",
+                HookClient::ClaudeCode,
+                before("PreToolUse", "Bash", json!({"command": 3})),
+                false,
+            ),
+            (
+                "another tool",
+                HookClient::ClaudeCode,
+                before("PreToolUse", "Grep", json!({"command": "rm a"})),
+                false,
+            ),
+        ] {
+            let denied = message(client, &event, &run());
+            assert_eq!(denied.is_some(), refused, "{name}: {denied:?}");
+            let writable = OpenRun { read_only: false, ..run() };
+            assert_eq!(message(client, &event, &writable), None, "{name}");
         }
     }
 

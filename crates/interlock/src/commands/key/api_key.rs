@@ -4,16 +4,16 @@ use canon::error::Envelope;
 use canon::nearest::nearest;
 use flow::id::Tenant;
 use guide::record::SessionId;
-use host::guided::is_tenant_name;
-use host::runs::keys::{hash, new_key};
-use host::runs::{ApiKey, Scope};
-use host::system::{Clock as _, SystemClock, SystemEntropy};
+use guided::is_tenant_name;
 use ports::sessions::StoreError;
-use postgres::Role;
+use runs::keys::{hash, new_key};
+use runs::{ApiKey, Scope};
 use serde_json::json;
+use system::{Clock as _, SystemClock, SystemEntropy};
 
 use crate::arguments::NewApiKey;
-use crate::commands::serve::{open_runs, refused, runtime};
+use crate::commands::serve::store::shared_sessions;
+use crate::commands::serve::{open_for_command, refused, runtime};
 use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, Layout};
 use crate::service;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<ExitStat
     // Several processes can write to the store, so a running server need not be involved.
     let runtime = runtime()?;
     let threads = runtime.enter();
-    let (runs, store) = open_runs(settings, "", Role::Command)?;
+    let (runs, store) = open_for_command(settings)?;
     drop(threads);
     runtime.block_on(async {
         let put = runs.put_key(hash(&key), &known).await.map_err(|refusal| refused(&refusal));
@@ -86,7 +86,11 @@ fn session(settings: &Settings, tenant: &str, id: &str) -> Result<SessionId, Fai
         usage(&format!("session `{id}` not found"), "Use an id that `interlock session list` shows.")
     })?;
     ports::wait(async {
-        let guided = service::open_tenants(settings).await?.guided(tenant).await;
+        let stores = match shared_sessions(settings)? {
+            Some(stores) => stores,
+            None => service::file_tenants(settings)?,
+        };
+        let guided = service::open_tenants(settings, stores).await?.guided(tenant).await;
         let guided = guided.map_err(|refusal| *refusal.into_envelope())?;
         match guided.store().revision(session.clone()).await? {
             Some(_) => Ok(session),

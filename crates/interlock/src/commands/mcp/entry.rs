@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Globals;
 use crate::failure::Failure;
+use crate::settings::HOME_VARIABLE;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -21,7 +22,9 @@ impl Entry {
         let unknown = |cause| Failure::Unreadable { name: "the path of this program".to_owned(), cause };
         let program = std::env::current_exe().and_then(std::fs::canonicalize).map_err(unknown)?;
         let mut args = vec!["mcp".to_owned()];
-        let data_dir = globals.data_dir.as_deref().map(|path| ("--data-dir", path));
+        // Clients start servers with an environment of their own, so what is set here is written down.
+        let home = std::env::var_os(HOME_VARIABLE).filter(|home| !home.is_empty()).map(PathBuf::from);
+        let data_dir = globals.data_dir.as_deref().or(home.as_deref()).map(|path| ("--data-dir", path));
         let config = globals.config.as_deref().map(|path| ("--config", path));
         let folders = workflows.iter().map(|path| ("--workflows", path.as_path()));
         for (flag, path) in data_dir.into_iter().chain(config).chain(folders) {

@@ -1,6 +1,6 @@
 //! `interlock pack check`.
 
-use host::executors::module_check::{self, Trouble};
+use executors::module_check::{self, Trouble};
 use packs::archive::{Archive, Limits};
 use packs::manifest::{Language, MANIFEST_PATH, Manifest, ManifestError};
 use packs::publish::{self, PublishRequest, PublishRules};
@@ -23,7 +23,8 @@ pub(super) fn run(arguments: &PackCheck) -> Result<ExitStatus, Failure> {
         Ok(found) => {
             let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
             output::text(&format!(
-                "{GOOD}{}@{}{GOOD:#} is a pack of kind {}, {}, {}.",
+                // The digest ends its line, so that it can be copied for `--expect`.
+                "{GOOD}{}@{}{GOOD:#} is a pack of kind {}, {}.\nIntegrity: {}",
                 text("name"),
                 text("version"),
                 text("kind"),

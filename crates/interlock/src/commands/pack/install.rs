@@ -73,7 +73,7 @@ pub(super) fn install(arguments: &PackInstall, settings: &Settings) -> Result<Ex
     let installed = InstalledPacks::open(&settings.data_dir.value.join(FOLDER))?;
     // Only the server that runs the packs knows its capabilities; it checks again when it loads
     // them.
-    let host = host::executors::installed::host_facts(settings.plugins_listen.value.is_some());
+    let host = executors::installed::host_facts(settings.plugins_listen.value.is_some());
     let installing = Installing { packs: &installed, policy: &policy, host: &host };
     let source = arguments.source.as_deref().unwrap_or_default();
     let records = match &lock {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use host::system::{Entropy as _, SystemEntropy};
 use packs::archive::{Archive, Limits};
 use packs::integrity::Integrity;
 use packs::manifest::{MANIFEST_PATH, Manifest, ManifestError};
@@ -11,6 +10,7 @@ use packs::signature::{PUBLIC_KEY_PATH, PrivateKey, SIGNATURE_PATH};
 use packs::trust::{self, Proof, TrustPolicy};
 use packs::{PackError, publish};
 use serde_json::json;
+use system::{Entropy as _, SystemEntropy};
 
 use super::{source, trust_policy};
 use crate::arguments::{PackSign, PackVerify};

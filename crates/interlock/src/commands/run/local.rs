@@ -6,14 +6,16 @@ use std::sync::Arc;
 use canon::error::Envelope;
 use flow::id::{Principal, RunId, Tenant, WorkflowId};
 use flow::run::RunStatus;
-use host::runs::create::Creation;
-use host::runs::{Caller, Direct, NewRun, Runs, Scope};
 use postgres::Role;
+use runs::create::Creation;
+use runs::{Caller, Direct, NewRun, Runs, Scope};
 use serde_json::{Map, Value};
 
 use super::{Started, is_file, show};
 use crate::arguments::Run;
-use crate::commands::serve::{self, TENANT, folder, open_runs, refused, register};
+use crate::commands::serve::{
+    self, Parts, TENANT, build_runs, folder, open_store_and_keys, refused, register, session_keys,
+};
 use crate::failure::{CommandErrorCode, Failure};
 use crate::service;
 use crate::settings::Settings;
@@ -25,10 +27,14 @@ pub(super) async fn start(
 ) -> Result<Started, Failure> {
     // The lock ensures that no other process serves the directory.
     let _lock = serve::take(settings)?;
-    let (runs, store) = open_runs(settings, "http://127.0.0.1:7717", Role::Host)?;
     // A run with a guided node starts and waits; `serve` continues it.
     let guided = settings.clone().with_workflow_dirs(&arguments.workflows);
-    service::walk(&runs, &guided, Arc::new(service::open_tenants(&guided).await?), None)?;
+    let (store, keyring) = open_store_and_keys(settings, Role::Host)?;
+    let stores = store.session_stores(&guided)?;
+    let tenants = Arc::new(service::open_tenants(&guided, stores).await?);
+    let guided_nodes = service::guided_nodes(&guided, session_keys(&keyring), tenants, None)?;
+    let parts = Parts { guided_nodes: Some(guided_nodes), ..Parts::default() };
+    let runs = build_runs(settings, "http://127.0.0.1:7717", &store, &keyring, parts)?;
     let caller = Caller {
         tenant: Tenant::new(TENANT),
         principal: Principal::new("command-line"),

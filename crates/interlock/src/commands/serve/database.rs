@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use canon::error::Envelope;
-use host::runs::audit::anchor::ANCHORS_FILE;
-use host::runs::audit::key;
+use runs::audit::anchor::ANCHORS_FILE;
+use runs::audit::key;
 
 use super::keys::LOCAL_KEY;
 use super::open_store;
@@ -41,7 +41,7 @@ pub(super) fn refuse_if_lost(data_dir: &Path) -> Result<(), Failure> {
 
 /// Creates an empty database where the previous one is missing. The audit checkpoints of the old
 /// database and its leftover files are moved aside.
-pub(super) fn begin_anew(settings: &Settings) -> Result<(), Failure> {
+pub(super) fn start_empty(settings: &Settings) -> Result<(), Failure> {
     let data_dir = &settings.data_dir.value;
     if !is_lost(data_dir) {
         return Ok(());

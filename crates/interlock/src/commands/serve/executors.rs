@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use ai::prompt::library::Library;
 use canon::error::Envelope;
-use host::executors::agents::Agents;
-use host::executors::installed::{self, Unserved};
-use host::executors::modules::Modules;
-use host::executors::{Executors, Options};
-use host::runs::Runs;
-use host::runs::secrets::Secrets;
+use executors::agents::Agents;
+use executors::installed::{self, Unserved};
+use executors::modules::Modules;
+use executors::{Executors, Options};
 use packs::install::{HostFacts, InstalledPacks};
+use server::http::RunFacts;
+use system::secrets::Secrets;
 
 use super::mcp;
 use crate::failure::Failure;
@@ -23,11 +23,11 @@ use crate::settings::Settings;
 /// Opens the stores of the data directory and the services in the settings.
 pub(super) fn open(
     settings: &Settings,
-    runs: &Runs,
+    planned: &runs::Options,
     secrets: Arc<dyn Secrets>,
     seams: bool,
 ) -> Result<Executors, Failure> {
-    let surfaces = stores::open(settings, runs.public_url(), &*secrets)?;
+    let surfaces = stores::open(settings, &planned.public_url, &*secrets)?;
     let installed = InstalledPacks::open(&settings.data_dir.value.join("packs"));
     let installed = installed.map_err(|error| error.envelope())?;
     let library = load_prompts(&installed)?;
@@ -42,7 +42,7 @@ pub(super) fn open(
     let ui_plugins = settings.plugins_listen.value.is_some();
     let served = server::http::Settings { test_seams: seams, ui_plugins, ..Default::default() };
     let is_traced = settings.otlp_endpoint.value.is_some();
-    let names = server::http::capability_names(runs, &bare, &served, is_traced);
+    let names = server::http::capability_names(RunFacts::planned(planned), &bare, &served, is_traced);
     let host = HostFacts { capabilities: Some(names), ..installed::host_facts(ui_plugins) };
     let (modules, agents) = load_packs(&installed, &host, settings.pack_fuel.value, seams)?;
     Ok(bare.with_packs(modules, agents))

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use canon::error::Envelope;
 use flow::id::Tenant;
-use host::runs::keys::{MIN_KEY_CHARACTERS, hash, new_key};
-use host::runs::{ApiKey, Runs, Scope};
-use host::system::{Clock as _, SystemClock, SystemEntropy};
+use runs::keys::{MIN_KEY_CHARACTERS, hash, new_key};
+use runs::{ApiKey, Runs, Scope};
+use system::{Clock as _, SystemClock, SystemEntropy};
 
 use super::{TENANT, refused};
 use crate::failure::{CommandErrorCode, Failure};

@@ -1,9 +1,9 @@
 //! Limits and retention from the settings.
 
 use canon::error::Envelope;
-use host::runs::Runs;
-use host::runs::rates::{Rate, RateLimits};
-use host::runs::retention::{MIN_ANSWERS, MIN_FINISHED_RUNS, Retention};
+use runs::Runs;
+use runs::rates::{Rate, RateLimits};
+use runs::retention::{MIN_ANSWERS, MIN_FINISHED_RUNS, Retention};
 
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::{Limit, Setting, Settings, Span};
@@ -38,7 +38,7 @@ impl Limits {
         }
         let retention = Retention { finished_runs, answers };
         let per_address = settings.connections_per_address.value;
-        let connections = connections(host::system::raise_open_files(), per_address);
+        let connections = connections(system::raise_open_files(), per_address);
         Ok(Self { rates, retention, connections })
     }
 }
@@ -100,8 +100,8 @@ fn connections(open_files: u64, per_address: Option<u32>) -> server::http::Setti
 /// Deletes expired runs and logs how many.
 pub(super) async fn keep(runs: &Runs, retention: Retention) {
     let message = |swept| match swept {
-        Ok(host::runs::retention::Swept { runs: 0, .. }) => {}
-        Ok(host::runs::retention::Swept { runs, .. }) => {
+        Ok(runs::retention::Swept { runs: 0, .. }) => {}
+        Ok(runs::retention::Swept { runs, .. }) => {
             tracing::info!(runs, "deleted expired runs");
         }
         Err(refusal) => tracing::warn!(%refusal, "cannot delete expired runs; will retry"),

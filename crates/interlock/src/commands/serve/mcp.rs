@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use host::executors::mcp::Servers;
-use host::runs::secrets::Secrets;
+use executors::mcp::Servers;
+use system::secrets::Secrets;
 
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use host::plugins::Plugins;
+use plugins::Plugins;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -1,12 +1,15 @@
-//! The store of runs: SQLite in the data directory, or PostgreSQL if the settings name a database.
+//! The stores of runs and guided sessions: the data directory, or PostgreSQL if the settings name a database. Sessions and keys
+//! are in PostgreSQL if the settings also name a master key.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use canon::error::Envelope;
-use host::runs::secrets::SecretReference;
 use ports::runs::RunStore;
-use postgres::{OpenError, PostgresRuns, Role};
+use ports::sessions::SessionStores;
+use postgres::{OpenError, PostgresRuns, PostgresSessions, Role};
+use sealing::MasterKey;
 use storage::sqlite::SqliteRuns;
+use system::secrets::SecretReference;
 
 use super::database::{RUNS, refuse_if_lost};
 use super::open_store;
@@ -16,13 +19,25 @@ use crate::settings::Settings;
 /// An open store.
 pub(crate) enum Store {
     Embedded(Arc<SqliteRuns>),
-    Postgres(Arc<PostgresRuns>),
+    Postgres {
+        runs: Arc<PostgresRuns>,
+        /// The guided sessions and keys, if they are in the database too.
+        sessions: Option<Arc<PostgresSessions>>,
+    },
 }
 
 impl Store {
     /// Opens the store that the settings name. PostgreSQL needs a runtime with several threads.
     pub(crate) fn open(settings: &Settings, role: Role) -> Result<Self, Failure> {
         let Some(url) = database_url(settings)? else {
+            if settings.master_key.value.is_some() {
+                return Err(Envelope::new(
+                    CommandErrorCode::ConfigInvalid,
+                    "`database.master_key` is set, and `database.url` is not",
+                )
+                .suggest("Set `database.url`, or remove `database.master_key`.")
+                .into());
+            }
             refuse_if_lost(&settings.data_dir.value)?;
             return Ok(Self::Embedded(Arc::new(open_store(settings)?)));
         };
@@ -38,13 +53,31 @@ impl Store {
         let options = postgres::Options { role, ..postgres::Options::new(url, host_name()) };
         // Some commands open the store from a thread of the runtime.
         let opened = tokio::task::block_in_place(|| runtime.block_on(PostgresRuns::open(&options)));
-        Ok(Self::Postgres(Arc::new(opened.map_err(|error| unusable(&error))?)))
+        let runs = Arc::new(opened.map_err(|error| unusable(&error))?);
+        let sessions = master_key(settings)?.map(|key| Arc::new(PostgresSessions::new(&runs, Arc::new(key))));
+        Ok(Self::Postgres { runs, sessions })
+    }
+
+    /// Where the guided sessions of all tenants are.
+    pub(crate) fn session_stores(&self, settings: &Settings) -> Result<Arc<dyn SessionStores>, Failure> {
+        match self.sessions() {
+            Some(sessions) => Ok(Arc::clone(sessions) as _),
+            None => crate::service::file_tenants(settings),
+        }
+    }
+
+    /// The guided sessions and keys, if they are in the database.
+    pub(crate) fn sessions(&self) -> Option<&Arc<PostgresSessions>> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Postgres { sessions, .. } => sessions.as_ref(),
+        }
     }
 
     pub(crate) fn port(&self) -> Arc<dyn RunStore> {
         match self {
             Self::Embedded(store) => Arc::clone(store) as _,
-            Self::Postgres(store) => Arc::clone(store) as _,
+            Self::Postgres { runs, .. } => Arc::clone(runs) as _,
         }
     }
 
@@ -52,9 +85,52 @@ impl Store {
     pub(crate) async fn close(&self) {
         match self {
             Self::Embedded(_) => {}
-            Self::Postgres(store) => store.close().await,
+            Self::Postgres { runs, .. } => runs.close().await,
         }
     }
+}
+
+/// The guided sessions in the database, for commands. `None` if they are in the data directory.
+///
+/// The entry of the process in the database expires after the process has ended.
+pub(crate) fn shared_sessions(settings: &Settings) -> Result<Option<Arc<dyn SessionStores>>, Failure> {
+    static THREADS: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    let Some(key) = master_key(settings)? else { return Ok(None) };
+    let Some(url) = database_url(settings)? else { return Ok(None) };
+    let threads = match THREADS.get() {
+        Some(threads) => threads,
+        None => {
+            let threads = super::runtime()?;
+            THREADS.get_or_init(|| threads)
+        }
+    };
+    let options = postgres::Options {
+        role: Role::Command,
+        writers: 1,
+        readers: 1,
+        ..postgres::Options::new(url, host_name())
+    };
+    // The caller may be a task of another runtime, which must not block on this one itself.
+    let opened =
+        std::thread::scope(|scope| scope.spawn(|| threads.block_on(PostgresRuns::open(&options))).join());
+    let runs = match opened {
+        Ok(opened) => opened.map_err(|error| unusable(&error))?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    Ok(Some(Arc::new(PostgresSessions::new(&Arc::new(runs), Arc::new(key)))))
+}
+
+/// The master key, if the settings name one.
+pub(crate) fn master_key(settings: &Settings) -> Result<Option<MasterKey>, Failure> {
+    let Some(text) = &settings.master_key.value else { return Ok(None) };
+    let wrong = |problem: String| -> Failure {
+        Envelope::new(CommandErrorCode::ConfigInvalid, format!("`database.master_key`: {problem}"))
+            .suggest("Use `env:NAME` or `file:/path` of a key that `openssl rand -hex 32` created.")
+            .into()
+    };
+    let reference = SecretReference::parse(text).map_err(|error| wrong(error.to_string()))?;
+    let value = reference.read().map_err(|error| wrong(error.to_string()))?;
+    MasterKey::parse(value.expose()).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
 /// The URL of the database, if the settings name one.

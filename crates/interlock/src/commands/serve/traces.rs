@@ -6,16 +6,15 @@
 mod otlp;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use canon::error::Envelope;
 use flow::id::RunId;
 use flow::trace::Span;
-use host::runs::secrets::{SecretReference, SecretValue};
-use host::runs::{Ended, Runs};
 use http::Method;
 use outbound::{Call, CallError, Client, Limits, Reach, Reply, Target};
+use runs::{Ended, EndedRuns, Runs};
+use system::secrets::{SecretReference, SecretValue};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -79,20 +78,34 @@ fn headers(references: &BTreeMap<String, String>) -> Result<Vec<(String, SecretV
     Ok(headers)
 }
 
+/// Sends the traces of all runs that end, once it is started.
 pub(crate) struct TraceExporter {
+    collector: Collector,
+    ended: Ended,
+}
+
+impl TraceExporter {
+    /// The exporter, and the queue through which the runs notify it.
+    pub(crate) fn new(collector: Collector) -> (Self, EndedRuns) {
+        let (ended_runs, ended) = EndedRuns::queue();
+        (Self { collector, ended }, ended_runs)
+    }
+
+    pub(crate) fn start(self, runs: &Runs) -> Sending {
+        let Self { collector, ended } = self;
+        let (stop, stopped) = oneshot::channel();
+        let sender = Sender { runs: runs.clone(), collector, ended, last_logged: None, lost: 0 };
+        Sending { stop, task: tokio::spawn(sender.run(stopped)) }
+    }
+}
+
+/// A started exporter.
+pub(crate) struct Sending {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl TraceExporter {
-    /// Sends the traces of all runs that end from now on.
-    pub(crate) fn begin(runs: &Runs, collector: Arc<Collector>) -> Option<Self> {
-        let ended = runs.ended_runs()?;
-        let (stop, stopped) = oneshot::channel();
-        let sender = Sender { runs: runs.clone(), collector, ended, last_logged: None, lost: 0 };
-        Some(Self { stop, task: tokio::spawn(sender.run(stopped)) })
-    }
-
+impl Sending {
     /// Sends the remaining traces, with a timeout. Call it when no run can change any more.
     pub(crate) async fn end(self) {
         // The task may have ended already.
@@ -105,7 +118,7 @@ impl TraceExporter {
 
 struct Sender {
     runs: Runs,
-    collector: Arc<Collector>,
+    collector: Collector,
     ended: Ended,
     last_logged: Option<Instant>,
     lost: u64,
@@ -162,7 +175,7 @@ impl Sender {
             return;
         }
         if let Err(error) = self.collector.send(spans).await {
-            let error = host::causes(&error);
+            let error = system::causes(&error);
             self.lost += spans.len() as u64;
             if self.last_logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
                 let (spans_lost, runs_lost) = (self.lost, self.runs.traces_lost());

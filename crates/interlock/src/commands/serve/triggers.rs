@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::runs::{Runs, SilentTrigger};
-use host::triggers::{TriggerEvent, TriggerName};
+use runs::{Runs, SilentTrigger};
 use tokio::task::JoinHandle;
+use triggers::{TriggerEvent, TriggerName};
 
 /// How long shutdown waits for triggers to return their messages. Unreturned messages are
 /// redelivered and start nothing twice.
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts runs for messages until the host is drained.
 pub(super) async fn keep(runs: &Runs) {
-    runs.keep_listening(Arc::new(printed)).await;
+    triggers::keep_listening(runs, Arc::new(log_event)).await;
 }
 
 /// Waits for stopped triggers.
@@ -44,8 +44,8 @@ pub(super) async fn warn_of_silent(runs: &Runs) {
     }
 }
 
-fn printed(heard: TriggerEvent) {
-    match heard {
+fn log_event(event: TriggerEvent) {
+    match event {
         TriggerEvent::Begun(TriggerName { tenant, workflow_id, trigger_id, source }) => {
             tracing::info!(
                 tenant = tenant.as_str(),

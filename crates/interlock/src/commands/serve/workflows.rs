@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use canon::{json, yaml};
+use executors::Executors;
 use flow::id::{Principal, Tenant, WorkflowId};
 use guide::workflow::source::is_script_name;
-use host::executors::Executors;
-use host::runs::{Caller, Runs, Scope};
+use runs::{Caller, Runs, Scope};
 use serde_json::Value;
 use server::http::Fixtures;
 

@@ -1,12 +1,11 @@
 //! `interlock session export`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use canon::error::Envelope;
 use guide::bundle::Salvaged;
-use host::guided::{SalvagedExport, Verifier};
-use ports::sessions::{ChainState, SessionMaintenance as _, Verification};
+use guided::{SalvagedExport, Verifier};
+use ports::sessions::{ChainState, Verification};
 use serde_json::json;
 
 use super::{lookup, signature};
@@ -30,7 +29,7 @@ pub(super) async fn run(arguments: &SessionExport, settings: &Settings) -> Resul
     // Before the work: a key that cannot be read is known at once.
     let key = arguments.sign.as_deref().map(signature::private_key).transpose()?;
     let store = service::open_sessions(settings)?;
-    let id = lookup::session(&store, &arguments.id).await?;
+    let id = lookup::session(&*store, &arguments.id).await?;
     // A bundle has no chain, and an import begins a new one: this is the last place where an edit is seen.
     if let Ok(Verification { chain: ChainState::Broken { reason, problem }, .. }) =
         store.verify(id.clone()).await
@@ -41,7 +40,7 @@ pub(super) async fn run(arguments: &SessionExport, settings: &Settings) -> Resul
         output::note(&format!("{WARNING}edited{WARNING:#}: {reason}: {}", output::clean(&problem)));
     }
     let waiting = Waiting::on("collecting the session");
-    let guided = service::guided(service::catalogue(settings), Arc::new(store), Verifier::none());
+    let guided = service::guided(service::catalogue(settings), store, Verifier::none());
     let (bundle, part) = if arguments.salvage {
         let SalvagedExport { bundle, events, salvaged } = guided.export_sound_part(&id).await?;
         (bundle, salvaged.map(|salvaged| Part { salvaged, events }))

@@ -4,15 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use guide::record::Event;
-use host::guided::linked::link_of_session;
-use host::system::{Clock as _, SystemClock};
+use guided::linked::link_of_session;
 use ports::PortFuture;
 use ports::runs::RunStore;
-use ports::sessions::{
-    GcOutcome, GcReport, IsAwaited, Retention, SessionMaintenance as _, SessionMarks as _,
-};
+use ports::sessions::{GcOutcome, GcReport, IsAwaited, Retention};
 use postgres::Role;
 use serde_json::{Value, json};
+use system::{Clock as _, SystemClock};
 
 use super::lookup;
 use crate::arguments::SessionGc;
@@ -28,7 +26,7 @@ pub(super) async fn run(arguments: &SessionGc, settings: &Settings) -> Result<Ex
     let store = service::open_sessions(settings)?;
     let mut kept = Vec::with_capacity(arguments.keep.len());
     for id in &arguments.keep {
-        kept.push(lookup::session(&store, id).await?);
+        kept.push(lookup::session(&*store, id).await?);
     }
     if !arguments.dry_run {
         for id in &kept {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use guide::project::graph::{self, DRAWN_NODES};
-use host::guided::view::{Steps, labels, salvage};
+use guided::view::{Steps, labels, salvage};
 use serde_json::json;
 
 use super::lookup;
@@ -15,11 +15,11 @@ use crate::settings::Settings;
 
 pub(super) async fn run(arguments: &SessionGraph, settings: &Settings) -> Result<ExitStatus, Failure> {
     let store = service::open_sessions(settings)?;
-    let id = lookup::session(&store, &arguments.id).await?;
-    let salvaged = salvage(&store, &id).await?;
+    let id = lookup::session(&*store, &arguments.id).await?;
+    let salvaged = salvage(&*store, &id).await?;
     let state = &salvaged.state;
     let run = lookup::run(state, arguments.run.as_deref())?;
-    let labels = labels(state, run, &mut Steps::new(&store), 0..DRAWN_NODES).await;
+    let labels = labels(state, run, &mut Steps::new(&*store), 0..DRAWN_NODES).await;
     let format = arguments.format.unwrap_or_else(|| by_name(arguments.output.as_deref()));
     let drawn = match format {
         GraphFormat::Svg => graph::to_svg(state, &run.id, &labels),

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use guide::bundle::BUNDLE_BYTES;
-use host::guided::Verifier;
+use guided::Verifier;
 
 use super::signature;
 use crate::arguments::SessionImport;

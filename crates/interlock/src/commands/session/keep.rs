@@ -1,6 +1,5 @@
 //! `interlock session keep`.
 
-use ports::sessions::SessionMarks as _;
 use serde_json::json;
 
 use super::lookup;
@@ -12,7 +11,7 @@ use crate::settings::Settings;
 
 pub(super) async fn run(arguments: &SessionKeep, settings: &Settings) -> Result<ExitStatus, Failure> {
     let store = service::open_sessions(settings)?;
-    let id = lookup::session(&store, &arguments.id).await?;
+    let id = lookup::session(&*store, &arguments.id).await?;
     let kept = !arguments.off;
     // Marking twice has no effect.
     if store.is_kept(id.clone()).await? != kept {

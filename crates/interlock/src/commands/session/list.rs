@@ -3,10 +3,10 @@
 use guide::project::RunStatus;
 use guide::project::summary::SessionSummary;
 use guide::record::SessionId;
-use host::guided::view::{Steps, salvage};
-use host::system::{Clock as _, SystemClock};
+use guided::view::{Steps, salvage};
 use ports::sessions::{SessionStore, StoreErrorCode};
 use serde::Serialize;
+use system::{Clock as _, SystemClock};
 
 use super::NO_LOG;
 use crate::arguments::SessionList;
@@ -45,7 +45,7 @@ struct Entry {
 
 pub(super) async fn run(arguments: &SessionList, settings: &Settings) -> Result<ExitStatus, Failure> {
     let store = service::open_sessions(settings)?;
-    let list = list(&store, arguments.all).await?;
+    let list = list(&*store, arguments.all).await?;
     if arguments.answering.json {
         output::json(&list, Layout::Compact)?;
     } else {

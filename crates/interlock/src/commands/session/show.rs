@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use guide::project::RunStatus;
 use guide::record::{NodeId, NodeKind};
-use host::guided::view::{Replay, RunReplay, Turn, replay, salvage};
-use host::system::{Clock as _, SystemClock};
-use ports::sessions::SessionMarks as _;
+use guided::view::{Artifact, Replay, RunReplay, Turn, replay, salvage};
+use system::{Clock as _, SystemClock};
 
 use super::event_line::wire;
 use super::lookup;
@@ -22,10 +21,10 @@ const NOTE_CHARACTERS: usize = 160;
 
 pub(super) async fn run(arguments: &SessionShow, settings: &Settings) -> Result<ExitStatus, Failure> {
     let store = service::open_sessions(settings)?;
-    let id = lookup::session(&store, &arguments.id).await?;
-    let salvaged = salvage(&store, &id).await?;
+    let id = lookup::session(&*store, &arguments.id).await?;
+    let salvaged = salvage(&*store, &id).await?;
     let kept = store.is_kept(id.clone()).await?;
-    let mut replay = replay(&store, &salvaged, kept, arguments.limit).await;
+    let mut replay = replay(&*store, &salvaged, kept, arguments.limit).await;
     replay.salvaged = store.salvaged(id.clone()).await?;
     if arguments.answering.json {
         output::json(&replay, Layout::Compact)?;
@@ -156,7 +155,9 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
             output::clean(&skipped.reason())
         );
     }
-    if turn.notes.is_some() || !turn.artifacts.is_empty() {
+    let (personal, claimed): (Vec<&Artifact>, Vec<&Artifact>) =
+        turn.artifacts.iter().partition(|artifact| artifact.is_from_person);
+    if turn.notes.is_some() || !claimed.is_empty() {
         let step = turn.answered_step_title.as_deref().unwrap_or("the previous step");
         let _ =
             writeln!(words, "    {DIM}submitted for {}, as the agent claims:{DIM:#}", output::clean(step));
@@ -176,7 +177,7 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
             let _ = writeln!(words, "    {DIM}({left} more lines; use --full to show them){DIM:#}");
         }
     }
-    for artifact in &turn.artifacts {
+    for artifact in claimed {
         let kind = artifact.kind.as_deref().unwrap_or("without a kind");
         let answer = artifact.answer.as_deref().map(|answer| format!(" {}", output::clean(answer)));
         let _ = writeln!(
@@ -186,6 +187,9 @@ fn turn_words(turn: &Turn, full: bool, words: &mut String) {
             answer.unwrap_or_default(),
             artifact.bytes
         );
+    }
+    for answer in personal.into_iter().filter_map(|artifact| artifact.answer.as_deref()) {
+        let _ = writeln!(words, "    {GOOD}answered{GOOD:#} {}", output::clean(answer));
     }
     for check in &turn.verified {
         let (style, word) = if check.passed { (GOOD, "verified") } else { (WARNING, "refuted") };

@@ -7,7 +7,6 @@ use std::time::Duration;
 use guide::project::run_status;
 use guide::record::Event;
 use guide::state::SessionState;
-use ports::sessions::SessionLog as _;
 
 use super::{event_line, lookup};
 use crate::arguments::SessionTail;
@@ -20,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(arguments: &SessionTail, settings: &Settings) -> Result<ExitStatus, Failure> {
     let store = service::open_sessions(settings)?;
-    let id = lookup::session(&store, &arguments.id).await?;
+    let id = lookup::session(&*store, &arguments.id).await?;
     let mut loaded = store.load(id.clone()).await?;
     let mut state = SessionState::new(id.clone());
     let mut shown = loaded.events.len().saturating_sub(arguments.lines);

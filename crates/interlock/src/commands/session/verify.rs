@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use guide::record::SessionId;
-use host::guided::Verifier;
-use host::guided::view::salvage;
-use ports::sessions::{ChainState, SessionLog as _, SessionStore, StoreError};
+use guided::Verifier;
+use guided::view::salvage;
+use ports::sessions::{ChainState, SessionStore, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
-use storage::files::FileSessions;
 
 use super::{NO_LOG, lookup};
 use crate::arguments::SessionVerify;
@@ -72,14 +71,14 @@ pub(super) async fn run(arguments: &SessionVerify, settings: &Settings) -> Resul
         let of_tokens = tokens.iter().filter_map(|token| token.session_id.as_ref());
         let mut ids = BTreeSet::new();
         for id in arguments.ids.iter().chain(of_tokens) {
-            ids.insert(lookup::session(&store, id).await?);
+            ids.insert(lookup::session(&*store, id).await?);
         }
         ids.into_iter().collect()
     };
     let mut progress = Progress::over(ids.len(), "verifying sessions");
     let mut verified = Vec::with_capacity(ids.len());
     for id in ids {
-        verified.push(verify(&store, id, arguments.require_chain).await?);
+        verified.push(verify(&*store, id, arguments.require_chain).await?);
         progress.step();
     }
     drop(progress);
@@ -103,12 +102,16 @@ pub(super) async fn run(arguments: &SessionVerify, settings: &Settings) -> Resul
 }
 
 /// Looks for the steps that tokens were issued for.
-async fn check_tokens(tokens: &[String], settings: &Settings, store: &FileSessions) -> Vec<CheckedToken> {
+async fn check_tokens(
+    tokens: &[String],
+    settings: &Settings,
+    store: &Arc<dyn SessionStore>,
+) -> Vec<CheckedToken> {
     if tokens.is_empty() {
         return Vec::new();
     }
     let catalogue = service::catalogue(settings);
-    let guided = service::guided(catalogue, Arc::new(store.clone()), Verifier::none());
+    let guided = service::guided(catalogue, Arc::clone(store), Verifier::none());
     let mut checked = Vec::with_capacity(tokens.len());
     for (position, token) in tokens.iter().enumerate() {
         checked.push(match guided.locate(token).await {

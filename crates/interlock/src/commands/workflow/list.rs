@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
+use catalogue::{Entry, Listing};
 use guide::record::WorkflowHash;
 use guide::workflow::ids::IdStatus;
-use host::catalogue::{Entry, Listing};
+use serde_json::{Value, json};
 
 use super::{problem_words, wire};
-use crate::arguments::WorkflowList;
+use crate::api::{Api, block_on};
+use crate::arguments::{Globals, WorkflowKind, WorkflowList};
 use crate::failure::{ExitStatus, Failure};
-use crate::output::{self, Cell, DIM, HEADING, Layout, Table, WARNING};
+use crate::output::{self, Cell, Column, DIM, Field, HEADING, Layout, Listing as Rows, Table, WARNING};
 use crate::progress::Waiting;
 use crate::settings::Settings;
 
@@ -17,7 +19,21 @@ use crate::settings::Settings;
 const SHORT_HASH: usize = 12;
 const NAME_CHARACTERS: usize = 44;
 
-pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<ExitStatus, Failure> {
+pub(super) fn run(
+    arguments: &WorkflowList,
+    globals: &Globals,
+    settings: Settings,
+) -> Result<ExitStatus, Failure> {
+    let registered = registered(arguments, globals)?;
+    if arguments.kind == Some(WorkflowKind::Run) {
+        let registered = registered.unwrap_or_default();
+        if arguments.target.answering.json {
+            output::json(&json!({"runWorkflows": registered}), Layout::Compact)?;
+        } else {
+            run_workflows(&registered).print("")?;
+        }
+        return Ok(ExitStatus::Success);
+    }
     let (catalogue, workspace) = super::catalogue(&arguments.sources, settings);
     let waiting = Waiting::on("reading the sources");
     let mut listing = catalogue.list(workspace.as_deref());
@@ -28,12 +44,48 @@ pub(super) fn run(arguments: &WorkflowList, settings: Settings) -> Result<ExitSt
     for entry in listing.entries.iter_mut().filter(|entry| entry.workflow_hash.is_none()) {
         entry.workflow_hash = catalogue.bundled_hash(&entry.workflow_id);
     }
-    if arguments.answering.json {
-        output::json(&listing, Layout::Compact)?;
-    } else {
-        output::text(&words(&listing))?;
+    if arguments.target.answering.json {
+        let mut document = serde_json::to_value(&listing).unwrap_or_default();
+        if let (Some(registered), Some(members)) = (registered, document.as_object_mut()) {
+            members.insert("runWorkflows".to_owned(), registered.into());
+        }
+        output::json(&document, Layout::Compact)?;
+        return Ok(ExitStatus::Success);
     }
+    let mut words = words(&listing);
+    if let Some(registered) = registered.filter(|registered| !registered.is_empty()) {
+        let _ = writeln!(words, "\n{HEADING}Run workflows of the server{HEADING:#}");
+        for workflow in &registered {
+            let id = workflow["workflowId"].as_str().unwrap_or_default();
+            let _ = writeln!(words, "  {}", output::clean(id));
+        }
+    }
+    output::text(&words)?;
     Ok(ExitStatus::Success)
+}
+
+/// The run workflows of the selected server; `None` if they are not wanted, or if none was asked for and no server is running.
+fn registered(arguments: &WorkflowList, globals: &Globals) -> Result<Option<Vec<Value>>, Failure> {
+    let is_wanted = arguments.kind == Some(WorkflowKind::Run) || arguments.target.context.is_some();
+    if arguments.kind == Some(WorkflowKind::Guided) {
+        return Ok(None);
+    }
+    match Api::connect(&arguments.target, globals).and_then(|api| block_on(api.all_workflows())) {
+        Ok(workflows) => Ok(Some(workflows)),
+        Err(failure) if is_wanted => Err(failure),
+        Err(_) => Ok(None),
+    }
+}
+
+fn run_workflows(workflows: &[Value]) -> Rows<2> {
+    let mut listing = Rows::new([Column::text("WORKFLOW", 0, 12), Column::fixed("DIGEST", 1)]);
+    for workflow in workflows {
+        let text = |name: &str| workflow[name].as_str().unwrap_or_default();
+        let digest = text("digest");
+        let shown: String = digest.chars().take(SHORT_HASH).collect();
+        listing.row([text("workflowId").into(), Field::new(shown, digest, DIM)]);
+    }
+    listing
 }
 
 fn words(listing: &Listing) -> String {

@@ -2,24 +2,39 @@
 
 use std::fmt::Write as _;
 
+use catalogue::Found;
 use guide::workflow::compiled::{
     CompiledWorkflow, Condition, Loop, SequenceItem, Step, StepProvenance, StepSource,
 };
 use guide::workflow::condition;
 use guide::workflow::source::MAX_LOOP_DEPTH;
-use host::catalogue::Found;
 use serde_json::json;
 
 use super::wire;
-use crate::arguments::WorkflowShow;
+use crate::api::{Api, block_on};
+use crate::arguments::{Globals, WorkflowShow};
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, DIM, HEADING, Layout, WARNING};
 use crate::settings::Settings;
 
-pub(super) fn run(arguments: &WorkflowShow, settings: Settings) -> Result<ExitStatus, Failure> {
+pub(super) fn run(
+    arguments: &WorkflowShow,
+    globals: &Globals,
+    settings: Settings,
+) -> Result<ExitStatus, Failure> {
+    if arguments.target.context.is_some() {
+        return registered(&Api::connect(&arguments.target, globals)?, arguments);
+    }
     let (catalogue, workspace) = super::catalogue(&arguments.sources, settings);
-    let found = catalogue.find(workspace.as_deref(), &arguments.id)?;
-    if arguments.answering.json {
+    let found = match catalogue.find(workspace.as_deref(), &arguments.id) {
+        Ok(found) => found,
+        // It may be a run workflow of a server.
+        Err(refusal) => match Api::connect(&arguments.target, globals) {
+            Ok(api) => return registered(&api, arguments),
+            Err(_) => return Err(refusal.into()),
+        },
+    };
+    if arguments.target.answering.json {
         output::json(
             &json!({
                 "workflowHash": found.hash,
@@ -39,6 +54,14 @@ pub(super) fn run(arguments: &WorkflowShow, settings: Settings) -> Result<ExitSt
     } else {
         output::text(&words(&found))?;
     }
+    Ok(ExitStatus::Success)
+}
+
+/// Shows a run workflow as it was registered.
+fn registered(api: &Api, arguments: &WorkflowShow) -> Result<ExitStatus, Failure> {
+    let document = block_on(api.workflow(&arguments.id))?;
+    let layout = if arguments.target.answering.json { Layout::Compact } else { Layout::Indented };
+    output::json(&document, layout)?;
     Ok(ExitStatus::Success)
 }
 

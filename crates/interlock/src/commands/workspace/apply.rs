@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use host::system::{Clock as _, SystemClock};
+use system::{Clock as _, SystemClock};
 use workspace::apply::{
     AgentUser, Applier, ApplyReport, ApplyRequest, LeaseScope, Restore, RwPolicy, Status, Step, Verify,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use host::system::{Clock as _, SystemClock};
+use system::{Clock as _, SystemClock};
 use workspace::drift::{Drift, Facts, Level, Options, Report, Severity, Verdict, scan};
 
 use super::{lease, root};

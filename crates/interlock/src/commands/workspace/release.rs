@@ -1,6 +1,6 @@
 //! `interlock workspace release`.
 
-use host::system::{Clock as _, SystemClock};
+use system::{Clock as _, SystemClock};
 use workspace::apply::Applier;
 
 use super::{lease, root, scope_in_words};

@@ -386,10 +386,10 @@ const PROVEN: &str = "https://hooks.example.com";
 
 /// A proxy behind which every server has the certificate of [`PROVEN`] and responds at these paths.
 fn proven(routes: Routes) -> (String, Receiver<String>) {
-    let certificate = include_bytes!("../../../../host/tests/tls/server.der").as_slice().into();
+    let certificate = include_bytes!("../../../../runs/tests/tls/server.der").as_slice().into();
     let key =
-        PrivatePkcs8KeyDer::from(include_bytes!("../../../../host/tests/tls/server.key.der").as_slice());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        PrivatePkcs8KeyDer::from(include_bytes!("../../../../runs/tests/tls/server.key.der").as_slice());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let settings = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -434,7 +434,7 @@ fn a_registry_with_an_untrusted_certificate_is_skipped_with_a_note() {
     listed(&mut routes, ["0.1.0".to_owned()]);
     offered(&mut routes, "0.1.0", json!({}), &archive);
     let (proxy, received) = proven(routes);
-    let authority = include_bytes!("../../../../host/tests/tls/authority.der");
+    let authority = include_bytes!("../../../../runs/tests/tls/authority.der");
     let authority = base64::engine::general_purpose::STANDARD.encode(authority);
     let pem = format!("-----BEGIN CERTIFICATE-----\n{authority}\n-----END CERTIFICATE-----\n");
     std::fs::write(at("authority.pem"), pem).unwrap();

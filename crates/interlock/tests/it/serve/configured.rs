@@ -223,7 +223,7 @@ async fn a_stopped_server_leaves_one_database_file() {
 async fn two_thousand_readers_of_one_run_receive_its_end() {
     const READERS: usize = 2000;
     // One file descriptor per reader on each side.
-    if host::system::raise_open_files() < 4096 {
+    if system::raise_open_files() < 4096 {
         return;
     }
     let data = TempDir::new().unwrap();

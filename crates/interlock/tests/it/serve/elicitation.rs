@@ -111,7 +111,7 @@ async fn an_elicitation_survives_a_server_kill() {
     let printed = calling.next().await.unwrap();
     let run_id = printed["params"]["_meta"]["runId"].as_str().unwrap().to_owned();
     let message = printed["params"]["message"].as_str().unwrap();
-    assert!(message.contains(&format!("{}/approvals/{run_id}", served.url)), "{message}");
+    assert!(message.contains(&format!("{}/console/approvals/{run_id}", served.url)), "{message}");
     assert!(message.contains("Send it?"), "{message}");
     served.kill();
     assert_eq!(calling.next().await, None);

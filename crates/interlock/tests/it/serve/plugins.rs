@@ -10,7 +10,7 @@ async fn plugins_have_a_separate_origin_or_are_not_advertised() {
     let data = TempDir::new().unwrap();
     let discover = async |served: &Served| served.ask("GET", "/.well-known/openwop", None, KEY, None).await.1;
     let policy = async |served: &Served| {
-        let page = reqwest::get(format!("{}/sign-in", served.url)).await.unwrap();
+        let page = reqwest::get(format!("{}/console/sign-in", served.url)).await.unwrap();
         page.headers()["content-security-policy"].to_str().unwrap().to_owned()
     };
     let served = Served::on(data.path(), &examples());

@@ -4,7 +4,9 @@
 #[expect(dead_code, reason = "tests of other crates start other servers with it")]
 mod servers;
 
-use serde_json::json;
+use std::process::Output;
+
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{KEY, Served, examples};
@@ -45,7 +47,7 @@ async fn runs_in_postgresql_survive_their_host() {
     {
         let done = command(&arguments);
         assert!(done.status.success(), "{arguments:?}: {}", text(&done.stderr));
-        assert!(text(&done.stdout).contains("schema version 1"), "{arguments:?}: {}", text(&done.stdout));
+        assert!(text(&done.stdout).contains("schema version 2"), "{arguments:?}: {}", text(&done.stdout));
     }
 
     let served = Served::with_environment(data.path(), &examples(), &environment);
@@ -62,7 +64,7 @@ async fn runs_in_postgresql_survive_their_host() {
     let words = text(&second.stderr);
     assert!(words.contains("DATABASE_UNUSABLE") && words.contains("uses this database already"), "{words}");
     let made = command(&["key", "new-api-key", "--json"]);
-    let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     let path = format!("/v1/runs/{run_id}");
     assert_eq!(served.ask("GET", &path, None, made["key"].as_str().unwrap(), None).await.0, 200);
     let doctor = command(&["doctor"]);
@@ -79,6 +81,50 @@ async fn runs_in_postgresql_survive_their_host() {
     let (_, again) = served.ask("POST", "/v1/runs", Some(body), KEY, Some("key-1")).await;
     assert_eq!(again["runId"], first["runId"], "an idempotency key holds across hosts");
     assert!(!data.path().join("runs.sqlite3").exists());
+}
+
+/// With a master key, the keys are in the database: every data directory has the same ones, and another master key is refused.
+#[tokio::test]
+async fn keys_are_shared_under_a_master_key() {
+    const MASTER: &str = "INTERLOCK_TEST_MASTER_KEY";
+    let Some(url) = servers::postgres().await else { return };
+    let directory = || {
+        let data = TempDir::new().unwrap();
+        let settings = format!("[database]\nurl = \"env:{VARIABLE}\"\nmaster_key = \"env:{MASTER}\"\n");
+        std::fs::write(data.path().join("config.toml"), settings).unwrap();
+        data
+    };
+    let (one, other) = (directory(), directory());
+    let master = "5a".repeat(32);
+    let command = |data: &TempDir, master: &str, arguments: &[&str]| {
+        let mut command = interlock(arguments);
+        command.arg("--data-dir").arg(data.path()).env(VARIABLE, &url).env(MASTER, master);
+        run_command(&mut command, b"")
+    };
+    assert!(command(&one, &master, &["database", "init"]).status.success());
+    let rotated = command(&one, &master, &["key", "rotate", "--json"]);
+    assert!(rotated.status.success(), "{}", text(&rotated.stderr));
+    let listed = command(&other, &master, &["key", "list", "--json"]);
+    let fingerprints = |output: &Output| {
+        let document: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        (document["current"].clone(), document["previous"].clone())
+    };
+    assert_eq!(fingerprints(&listed), fingerprints(&rotated));
+    assert_eq!(command(&other, &master, &["session", "list"]).status.code(), Some(0));
+
+    let environment = [(VARIABLE, url.as_str()), (MASTER, master.as_str())];
+    let served = Served::with_environment(one.path(), &examples(), &environment);
+    let run_id = served.create("hello", json!({"text": "good morning"})).await;
+    assert_eq!(served.settled(&run_id).await["status"], "waiting-approval");
+    served.kill();
+
+    for wrong in ["11".repeat(32), "short".to_owned()] {
+        let refused = command(&other, &wrong, &["key", "list"]);
+        let words = format!("{}{}", text(&refused.stdout), text(&refused.stderr));
+        assert!(!refused.status.success(), "{words}");
+        assert!(words.contains("database.master_key") && !words.contains(&wrong), "{words}");
+    }
 }
 
 /// Runs in the data directory would be hidden by a database.

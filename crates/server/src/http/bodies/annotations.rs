@@ -1,14 +1,14 @@
 //! Notes about runs.
 
 use flow::id::{NodeId, Principal, RunId};
-use host::runs::Refusal;
-use host::runs::annotations::{Annotation as Kept, NewAnnotation, Signal as Told};
+use runs::Refusal;
+use runs::annotations::{Annotation as StoredAnnotation, NewAnnotation, Signal as StoredSignal};
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::Serialize;
 use serde_json::json;
 
 use super::body;
-use super::fields::{Maybe, Text, Whole, choice};
+use super::fields::{Integer, Maybe, Text, choice};
 use super::problem::Problem;
 
 /// The longest text of a note, a correction or a label, in bytes.
@@ -36,7 +36,7 @@ body! {
     closed Signal {
         kind = "kind": Kind,
         #[schemars(default)]
-        rating = "rating": Maybe<Whole<1, 5>>,
+        rating = "rating": Maybe<Integer<1, 5>>,
         #[schemars(default)]
         label = "label": Maybe<Text<1, MAX_TEXT_BYTES>>,
         #[schemars(default)]
@@ -55,7 +55,7 @@ body! {
 }
 
 impl Signal {
-    fn told(self) -> Result<Told, Problem> {
+    fn parse(self) -> Result<StoredSignal, Problem> {
         let Self { kind, rating: Maybe(rating), label: Maybe(label), correction: Maybe(correction) } = self;
         let given = [
             (Kind::Rating, "rating", rating.is_some()),
@@ -71,13 +71,15 @@ impl Signal {
                 (true, true) | (false, false) => {}
             }
         }
-        let told = match kind {
-            Kind::Rating => rating.and_then(|Whole(rating)| u8::try_from(rating).ok()).map(Told::Rating),
-            Kind::Label => label.map(|Text(label)| Told::Label(label)),
-            Kind::Correction => correction.map(|Text(correction)| Told::Correction(correction)),
-            Kind::Flag => Some(Told::Flag),
+        let signal = match kind {
+            Kind::Rating => {
+                rating.and_then(|Integer(rating)| u8::try_from(rating).ok()).map(StoredSignal::Rating)
+            }
+            Kind::Label => label.map(|Text(label)| StoredSignal::Label(label)),
+            Kind::Correction => correction.map(|Text(correction)| StoredSignal::Correction(correction)),
+            Kind::Flag => Some(StoredSignal::Flag),
         };
-        told.ok_or_else(|| Problem::wrong("a signal with the member of its kind"))
+        signal.ok_or_else(|| Problem::wrong("a signal with the field of its kind"))
     }
 }
 
@@ -90,7 +92,7 @@ impl Annotate {
         Ok(NewAnnotation {
             event_id: event_id.map(|Text(id)| id),
             node_id: node_id.map(|Text(id)| NodeId::new(id)),
-            signal: self.signal.told().map_err(|problem| problem.below("signal").refusal())?,
+            signal: self.signal.parse().map_err(|problem| problem.below("signal").refusal())?,
             note: self.note.map(|Text(note)| note),
         })
     }
@@ -121,7 +123,7 @@ pub(in crate::http) struct Annotation {
     #[schemars(with = "String")]
     note: Option<String>,
     #[schemars(with = "Signal")]
-    signal: Told,
+    signal: StoredSignal,
     target: Target,
 }
 
@@ -147,8 +149,8 @@ struct Target {
     run_id: RunId,
 }
 
-impl From<Kept> for Annotation {
-    fn from(kept: Kept) -> Self {
+impl From<StoredAnnotation> for Annotation {
+    fn from(kept: StoredAnnotation) -> Self {
         Self {
             actor: Actor { principal_ref: kept.actor.principal_ref },
             annotation_id: kept.annotation_id,
@@ -171,20 +173,20 @@ pub(in crate::http) struct Annotations {
 }
 
 impl Annotations {
-    pub(in crate::http) fn of(kept: Vec<Kept>) -> Self {
+    pub(in crate::http) fn of(kept: Vec<StoredAnnotation>) -> Self {
         Self { annotations: kept.into_iter().map(Annotation::from).collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use host::runs::ApiCode;
+    use runs::ApiCode;
 
     use super::super::read;
     use super::*;
 
     #[test]
-    fn a_wrong_note_is_refused() {
+    fn an_invalid_annotation_is_rejected() {
         let cases = [
             json!(null),
             json!({}),
@@ -212,11 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_note_has_the_member_of_its_kind() {
+    fn an_annotation_has_the_field_of_its_kind() {
         let request =
             json!({"signal": {"kind": "rating", "rating": 5.0}, "target": {"nodeId": "a"}, "note": null});
         let new = read::<Annotate>(request).unwrap().into_new().unwrap();
         let node_id = Some(NodeId::new("a"));
-        assert_eq!(new, NewAnnotation { event_id: None, node_id, signal: Told::Rating(5), note: None });
+        assert_eq!(
+            new,
+            NewAnnotation { event_id: None, node_id, signal: StoredSignal::Rating(5), note: None }
+        );
     }
 }

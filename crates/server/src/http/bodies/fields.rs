@@ -29,7 +29,7 @@ pub(super) use inline_schema;
 
 /// A value that a caller sends.
 pub(in crate::http) trait Field: Sized {
-    /// What the value must be. The text continues the sentence "has to be …".
+    /// What the value must be. It continues the sentence "must be …".
     fn expected() -> Cow<'static, str>;
 
     fn read(value: Value) -> Result<Self, Problem>;
@@ -84,7 +84,7 @@ impl<T: Field> Field for Maybe<T> {
 
 inline_schema!(Maybe<T> where [T: JsonSchema], generator => T::json_schema(generator));
 
-/// A text of so many bytes.
+/// A string with a length in bytes within bounds.
 #[derive(Debug)]
 pub(in crate::http) struct Text<const LEAST: usize = 0, const MOST: usize = { usize::MAX }>(
     pub(in crate::http) String,
@@ -93,10 +93,10 @@ pub(in crate::http) struct Text<const LEAST: usize = 0, const MOST: usize = { us
 impl<const LEAST: usize, const MOST: usize> Field for Text<LEAST, MOST> {
     fn expected() -> Cow<'static, str> {
         match (LEAST, MOST) {
-            (0, usize::MAX) => "a text".into(),
-            (_, usize::MAX) => "a text that is not empty".into(),
-            (0, most) => format!("a text of at most {most} bytes").into(),
-            (least, most) => format!("a text of {least} to {most} bytes").into(),
+            (0, usize::MAX) => "a string".into(),
+            (_, usize::MAX) => "a string that is not empty".into(),
+            (0, most) => format!("a string of at most {most} bytes").into(),
+            (least, most) => format!("a string of {least} to {most} bytes").into(),
         }
     }
 
@@ -120,13 +120,13 @@ inline_schema!(Text<LEAST, MOST> where [const LEAST: usize, const MOST: usize], 
     schema
 });
 
-/// A text of at most so many characters, for people.
+/// A string of at most this many characters, for people.
 #[derive(Debug)]
 pub(in crate::http) struct Words<const MOST: usize>(pub(in crate::http) String);
 
 impl<const MOST: usize> Field for Words<MOST> {
     fn expected() -> Cow<'static, str> {
-        format!("a text of at most {MOST} characters").into()
+        format!("a string of at most {MOST} characters").into()
     }
 
     fn read(value: Value) -> Result<Self, Problem> {
@@ -139,17 +139,17 @@ impl<const MOST: usize> Field for Words<MOST> {
 
 inline_schema!(Words<MOST> where [const MOST: usize], _generator => json_schema!({"type": "string", "maxLength": MOST}));
 
-/// A whole number within bounds, however it is spelt: to JSON `5.0` is `5`.
+/// An integer within bounds, in any notation: in JSON, `5.0` is `5`.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Whole<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>(
+pub(in crate::http) struct Integer<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>(
     pub(in crate::http) u64,
 );
 
-impl<const LEAST: u64, const MOST: u64> Field for Whole<LEAST, MOST> {
+impl<const LEAST: u64, const MOST: u64> Field for Integer<LEAST, MOST> {
     fn expected() -> Cow<'static, str> {
         match MOST {
-            u64::MAX => format!("a whole number from {LEAST} on").into(),
-            _ => format!("a whole number from {LEAST} to {MOST}").into(),
+            u64::MAX => format!("an integer of at least {LEAST}").into(),
+            _ => format!("an integer from {LEAST} to {MOST}").into(),
         }
     }
 
@@ -165,7 +165,7 @@ fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(|number| spelt(*number)).map(|number| number as u64))
 }
 
-inline_schema!(Whole<LEAST, MOST> where [const LEAST: u64, const MOST: u64], _generator => {
+inline_schema!(Integer<LEAST, MOST> where [const LEAST: u64, const MOST: u64], _generator => {
     let mut schema = json_schema!({"type": "integer", "minimum": LEAST});
     if MOST < u64::MAX {
         schema.insert("maximum".to_owned(), MOST.into());
@@ -208,7 +208,7 @@ impl Field for Any {
 
 inline_schema!(Any, _generator => json_schema!({}));
 
-/// A list of so many items.
+/// A list with a number of items within bounds.
 #[derive(Debug)]
 pub(in crate::http) struct List<T, const LEAST: usize = 0, const MOST: usize = { usize::MAX }>(
     pub(in crate::http) Vec<T>,
@@ -247,7 +247,7 @@ inline_schema!(List<T, LEAST, MOST> where [T: JsonSchema, const LEAST: usize, co
     schema
 });
 
-/// Declares an enum whose values are texts.
+/// Declares an enum whose values are strings.
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($variant:ident = $text:literal,)+ } expected $expected:literal) => {
         $(#[$meta])*
@@ -294,7 +294,7 @@ mod tests {
 
     /// A field accepts exactly the values that its schema accepts.
     #[test]
-    fn a_field_takes_what_its_schema_takes() {
+    fn a_field_accepts_what_its_schema_accepts() {
         fn check<T: Field + JsonSchema>() {
             let schema = schemars::schema_for!(T);
             let validator = jsonschema::validator_for(schema.as_value()).unwrap();
@@ -312,8 +312,8 @@ mod tests {
         check::<Text<1>>();
         check::<Text<1, 3>>();
         check::<Words<2>>();
-        check::<Whole>();
-        check::<Whole<1, 3>>();
+        check::<Integer>();
+        check::<Integer<1, 3>>();
         check::<Object>();
         check::<Any>();
         check::<List<Text<1, 3>>>();

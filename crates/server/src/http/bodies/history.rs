@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use flow::event::EventKind;
 use flow::history::{self, ComparedEvent, EventDifference, StateDifference};
 use flow::id::{NodeId, RunId};
-use host::runs::audit::AuditReport;
-use host::runs::read::ParentRun;
+use runs::audit::AuditReport;
+use runs::read::ParentRun;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -102,7 +102,7 @@ impl<'d> Compared<'d> {
     }
 }
 
-/// Where a run came from.
+/// The origin of a run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct Ancestry<'r> {
@@ -210,9 +210,9 @@ impl From<AuditReport> for Verified {
 mod tests {
     use canon::digest::Digest;
     use flow::id::Tenant;
-    use host::runs::AuditKey;
-    use host::runs::audit::checkpoint::Checkpoint as Signed;
-    use host::runs::audit::merkle::Tree;
+    use runs::AuditKey;
+    use runs::audit::checkpoint::Checkpoint as Signed;
+    use runs::audit::merkle::Tree;
     use serde_json::json;
 
     use super::*;
@@ -235,7 +235,7 @@ mod tests {
             is_chain_valid: false,
             are_checkpoints_valid: true,
             checkpoints: vec![checkpoint],
-            anomalies: vec![host::runs::audit::Anomaly { at: 3, expected: digest, actual: digest }],
+            anomalies: vec![runs::audit::Anomaly { at: 3, expected: digest, actual: digest }],
             missing: Some(4..=5),
         };
         let hash = digest.to_hex();

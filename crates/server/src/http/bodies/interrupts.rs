@@ -4,7 +4,7 @@ use canon::time::Timestamp;
 use flow::id::{NodeId, RunId};
 use flow::interrupt::InterruptKind;
 use flow::run::RunStatus;
-use host::runs::interrupts::{AnsweredInterrupt, TokenInterrupt};
+use runs::interrupts::{AnsweredInterrupt, TokenInterrupt};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

@@ -16,10 +16,10 @@ body! {
 }
 
 impl From<Deprecate> for Deprecation {
-    fn from(told: Deprecate) -> Self {
+    fn from(body: Deprecate) -> Self {
         Self {
-            reason: told.reason.map(|reason| reason.0).unwrap_or_default(),
-            superseded_by: told.superseded_by.map(|by| by.0),
+            reason: body.reason.map(|reason| reason.0).unwrap_or_default(),
+            superseded_by: body.superseded_by.map(|by| by.0),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use host::runs::{ApiCode, Refusal};
+use runs::{ApiCode, Refusal};
 
 /// A validation error, and the field that it is about.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ impl Problem {
         let subject = if path.is_empty() { "the body".to_owned() } else { format!("`{field}`") };
         let mut message = match &what {
             What::Missing { expected } => format!("{subject} is required: {expected}"),
-            What::Wrong { expected } => format!("{subject} has to be {expected}"),
+            What::Wrong { expected } => format!("{subject} must be {expected}"),
             What::Unknown { meant: Some(meant), .. } => {
-                format!("{subject} has an unknown member; did you mean `{meant}`?")
+                format!("{subject} has an unknown field; did you mean `{meant}`?")
             }
-            What::Unknown { meant: None, .. } => format!("{subject} has an unknown member"),
+            What::Unknown { meant: None, .. } => format!("{subject} has an unknown field"),
             What::Other { message } => format!("{subject} {message}"),
         };
         if let Some(hint) = hint {

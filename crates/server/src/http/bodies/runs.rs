@@ -4,15 +4,15 @@ use canon::time::Timestamp;
 use flow::engine::DrainPolicy;
 use flow::id::{RunId, WorkflowId};
 use flow::run::{ForkMode, RunStatus};
-use host::runs::bulk::MAX_BULK;
-use host::runs::fork::{ForkWay, ForkedRun, NewFork, Overlay};
-use host::runs::interrupts::PausedRun;
-use host::runs::{ApiCode, Caller, CreatedRun, NewRun, Refusal};
+use runs::bulk::MAX_BULK;
+use runs::fork::{ForkWay, ForkedRun, NewFork, Overlay};
+use runs::interrupts::PausedRun;
+use runs::{ApiCode, Caller, CreatedRun, NewRun, Refusal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::fields::{Any, List, Object, Text, Whole, Words, choice};
+use super::fields::{Any, Integer, List, Object, Text, Words, choice};
 use super::problem::Problem;
 use super::{body, check_tenant};
 
@@ -152,22 +152,25 @@ body! {
     #[schemars(rename = "Fork", transform = fork_schema)]
     closed ForkRun {
         mode = "mode": Mode,
-        from_seq = "fromSeq": Option<Whole>,
+        from_seq = "fromSeq": Option<Integer>,
         overlay = "runOptionsOverlay": Option<OptionsOverlay>,
     }
 }
 
 impl ForkRun {
     pub(in crate::http) fn into_new(self) -> Result<NewFork, Refusal> {
-        let from = self.from_seq.map(|Whole(from)| from);
+        let from = self.from_seq.map(|Integer(from)| from);
         let new = match (self.mode, from) {
             (Mode::Replay, _) if self.overlay.as_ref().is_some_and(|overlay| !overlay.is_empty()) => {
-                let problem = Problem::other("is for a branch; a replay has the options of its source");
+                let problem = Problem::other(
+                    "is only allowed for a branch; a replay has the options of \
+                                              its source",
+                );
                 Err(problem.below("runOptionsOverlay"))
             }
             (Mode::Replay, from) => Ok(NewFork { from: from.unwrap_or(0), way: ForkWay::Replay }),
             (Mode::Branch, None) => {
-                let problem = Problem::other("is required for a branch: the first event that is done again");
+                let problem = Problem::other("is required for a branch: the first event to execute again");
                 Err(problem.below("fromSeq"))
             }
             (Mode::Branch, Some(from)) => {
@@ -348,7 +351,7 @@ impl Results {
         let mut results = results.into_iter();
         let result = |item: &Item| match item {
             Item::NotAnId => {
-                CancelResult::refused(None, "validation_error", "an id of a run is a text of 1 to 128 bytes")
+                CancelResult::refused(None, "validation_error", "a run id must be a string of 1 to 128 bytes")
             }
             Item::Id(run_id) => {
                 // The id is echoed and may be a secret that was sent by mistake, so it is redacted.
@@ -367,11 +370,11 @@ impl CancelResult {
     fn of(run_id: String, result: Result<RunStatus, Refusal>) -> Self {
         match result {
             Ok(status @ (RunStatus::Completed | RunStatus::Failed)) => {
-                Self::refused(Some(run_id), "run_terminal", &format!("the run is {status} already"))
+                Self::refused(Some(run_id), "run_terminal", &format!("the run is already {status}"))
             }
             Ok(status) => Self { error: None, ok: true, run_id: Some(run_id), status: Some(status) },
             Err(refusal) if refusal.code == ApiCode::RunNotFound => {
-                Self::refused(Some(run_id), "not_found", "there is no such run")
+                Self::refused(Some(run_id), "not_found", "run not found")
             }
             Err(refusal) => Self::refused(Some(run_id), refusal.code.as_str(), &refusal.message),
         }
@@ -423,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_request_for_a_run_names_the_member() {
+    fn an_invalid_request_for_a_run_names_the_field() {
         let cases = [
             (json!([]), "body"),
             (json!({}), "workflowId"),
@@ -454,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_null_is_left_out() {
+    fn null_fields_are_omitted() {
         let request = json!({"workflowId": "w", "inputs": null, "tenantId": "acme", "tags": null, "metadata": {"a": 1}});
         let new = read::<CreateRun>(request).unwrap().into_new(&caller()).unwrap();
         let plain = NewRun::of(WorkflowId::new("w"));
@@ -462,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_fork_says_where_and_how() {
+    fn a_fork_request_has_a_point_and_a_mode() {
         let fork = |request: Value| read::<ForkRun>(request).and_then(ForkRun::into_new);
         for (request, field) in [
             (json!({}), "mode"),
@@ -507,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_end_many_runs_names_the_limit() {
+    fn a_bulk_cancel_over_the_limit_names_the_limit() {
         let many: Vec<_> = (0..=MAX_BULK).map(|number| number.to_string()).collect();
         for request in
             [json!({}), json!([]), json!({"runIds": []}), json!({"runIds": "a"}), json!({"runIds": many})]
@@ -531,16 +534,16 @@ mod tests {
             Ok(RunStatus::Cancelled),
             Err(Refusal::no_run()),
             Ok(RunStatus::Completed),
-            Err(Refusal::unavailable("the host is being stopped", 5)),
+            Err(Refusal::unavailable("the host is shutting down", 5)),
         ];
         let shown = serde_json::to_value(Results::of(&items, results)).unwrap();
         let refused = |run_id: Value, code: &str, message: &str| json!({"runId": run_id, "ok": false, "error": {"code": code, "error": code, "message": message}});
         let expected = json!([
             {"runId": "slow", "ok": true, "status": "cancelled"},
-            refused(json!("none"), "not_found", "there is no such run"),
-            refused(json!("done"), "run_terminal", "the run is completed already"),
-            refused(json!(null), "validation_error", "an id of a run is a text of 1 to 128 bytes"),
-            refused(json!("[REDACTED]"), "service_unavailable", "the host is being stopped"),
+            refused(json!("none"), "not_found", "run not found"),
+            refused(json!("done"), "run_terminal", "the run is already completed"),
+            refused(json!(null), "validation_error", "a run id must be a string of 1 to 128 bytes"),
+            refused(json!("[REDACTED]"), "service_unavailable", "the host is shutting down"),
         ]);
         assert_eq!(shown["results"], expected);
     }

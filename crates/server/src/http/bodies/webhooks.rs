@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use canon::time::Timestamp;
 use flow::id::{RunId, SubscriptionId};
-use host::runs::webhooks::dead_letters::DeadLetter;
-use host::runs::webhooks::rotate::RotatedSecret;
-use host::runs::webhooks::{NewWebhook, RegisteredWebhook, SignatureAlgorithm, WebhookView};
-use host::runs::{ApiCode, Caller, Refusal};
+use openwop::Major;
+use runs::webhooks::dead_letters::DeadLetter;
+use runs::webhooks::rotate::RotatedSecret;
+use runs::webhooks::{NewWebhook, RegisteredWebhook, SignatureAlgorithm, WebhookView};
+use runs::{ApiCode, Caller, Refusal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -55,18 +56,19 @@ body! {
         #[schemars(extend("format" = "uri", "maxLength" = 2048))]
         url = "url": Text,
         /// Event types, such as `run.completed`.
-        events = "events": List<Text<1, 256>, 1, 200>; "name kinds of events, such as run.completed",
+        events = "events": List<Text<1, 256>, 1, 200>; "list event types, such as run.completed",
         /// Only events of runs with one of these tags.
         tags = "tags": Option<List<Text<1, 256>, 0, 200>>,
         secret = "secret": Option<Secret>,
         /// How deliveries are signed: `v1`, and `standard-webhooks-1` beside it if it is listed.
-        algorithms = "signatureAlgorithms": Option<List<Text<1, 64>, 1, 2>>; "it lists v1, and standard-webhooks-1 if that is wanted too",
+        algorithms = "signatureAlgorithms": Option<List<Text<1, 64>, 1, 2>>; "it must contain v1, and may \
+                      contain standard-webhooks-1",
         tenant_id = "tenantId": Option<Text>,
     }
 }
 
 impl Subscribe {
-    pub(in crate::http) fn into_new(self, caller: &Caller) -> Result<NewWebhook, Refusal> {
+    pub(in crate::http) fn into_new(self, caller: &Caller, major: Major) -> Result<NewWebhook, Refusal> {
         check_tenant(caller, self.tenant_id.as_ref().map(|tenant| tenant.0.as_str()))?;
         let names = |names: Vec<Text<1, 256>>| names.into_iter().map(|name| name.0).collect();
         let algorithms = self.algorithms.map(|listed| algorithms(&listed.0)).transpose()?;
@@ -76,6 +78,7 @@ impl Subscribe {
             tags: self.tags.map(|tags| names(tags.0)).unwrap_or_default(),
             secret: self.secret.and_then(|secret| secret.0),
             algorithms,
+            major,
         })
     }
 }
@@ -276,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_subscription_names_the_member() {
+    fn an_invalid_subscription_names_the_field() {
         let url = "https://example.com/";
         for (request, field) in [
             (json!(null), "body"),
@@ -309,13 +312,13 @@ mod tests {
             scopes: Vec::new(),
             test: false,
         };
-        let refused = read::<Subscribe>(other).unwrap().into_new(&caller).err().unwrap();
+        let refused = read::<Subscribe>(other).unwrap().into_new(&caller, Major::V1).err().unwrap();
         assert_eq!(refused.code, ApiCode::Forbidden);
         for wrong in
             [json!(["standard-webhooks-1"]), json!(["v1", "v1"]), json!(["v1", "v2"]), json!([]), json!("v1")]
         {
-            let refused =
-                read::<Subscribe>(listing(wrong.clone())).and_then(|read| read.into_new(&caller).map(drop));
+            let refused = read::<Subscribe>(listing(wrong.clone()))
+                .and_then(|read| read.into_new(&caller, Major::V1).map(drop));
             let refused = refused.unwrap_err();
             assert_eq!(
                 (refused.code, &refused.details["field"]),
@@ -325,7 +328,7 @@ mod tests {
         }
         let both = read::<Subscribe>(listing(json!(["v1", "standard-webhooks-1"])))
             .unwrap()
-            .into_new(&caller)
+            .into_new(&caller, Major::V1)
             .unwrap();
         assert_eq!(both.algorithms.as_deref(), Some(&SignatureAlgorithm::ALL[..]));
         for secret in [json!(null), json!("")] {

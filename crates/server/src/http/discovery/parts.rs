@@ -5,15 +5,15 @@ use ai::envelope::Kinds;
 use ai::prompt::PromptKind;
 use ai::prompt::template::{MAX_CHARACTERS, Source};
 use ai::provider::mock::MockId;
-use host::executors::Executors;
-use host::executors::installed::ABI_VERSIONS;
-use host::executors::models::{Models, UNIVERSAL_VERSION};
-use host::executors::modules::Modules;
+use executors::Executors;
+use executors::installed::ABI_VERSIONS;
+use executors::models::{Models, UNIVERSAL_VERSION};
+use executors::modules::Modules;
 use sandbox::Limits;
 use serde_json::{Map, Value, json};
 
 use super::super::state::Service;
-use super::Said;
+use super::FamilyInput;
 
 /// The host functions that pack modules may call.
 const HOST_CALLS: [&str; 8] = [
@@ -35,7 +35,7 @@ fn served(executors: Option<&Executors>) -> Option<&Models> {
     executors.and_then(Executors::models).filter(|models| models.is_served())
 }
 
-fn modules<'a>(state: &Said<'a>) -> Option<&'a Modules> {
+fn modules<'a>(state: &FamilyInput<'a>) -> Option<&'a Modules> {
     state.executors.and_then(Executors::modules)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn schema_rounds(state: &Service) -> u64 {
 }
 
 /// Adds the families.
-pub(super) fn extend(state: &Said<'_>, families: &mut Map<String, Value>) {
+pub(super) fn extend(state: &FamilyInput<'_>, families: &mut Map<String, Value>) {
     if let Some(models) = served(state.executors).filter(|_| state.ours.models) {
         let supported: Vec<&str> = models.choosable().collect();
         put(families, "aiProviders", json!({"supported": supported}));
@@ -126,9 +126,9 @@ pub(super) fn withhold(flag: &str, families: &mut Map<String, Value>) {
 }
 
 /// Nodes resolve and compose prompts. There are no routes for templates, and agents contribute none.
-fn prompts(state: &Said<'_>, models: &Models) -> Value {
+fn prompts(state: &FamilyInput<'_>, models: &Models) -> Value {
     let kinds: Vec<&str> = PromptKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let secrets = state.runs.serves_secrets();
+    let secrets = state.facts.serves_secrets;
     let sources = Source::ALL.iter().filter(|source| match source {
         Source::Input | Source::Variable => true,
         Source::Secret => secrets,

@@ -22,17 +22,17 @@ pub(in super::super) async fn expand(call: Call) -> Answered {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let (pack, chain_id) = (text("packName"), text("chainId"));
     if pack.is_empty() || chain_id.is_empty() {
-        let message = "`packName` and `chainId` are texts, and required";
+        let message = "`packName` and `chainId` are required and must be strings";
         return Ok(flat(422, "invalid_request", message, Map::new()));
     }
     let manifest = match manifest(&call, pack, text("version")).await? {
         Ok(Some(manifest)) => manifest,
-        Ok(None) => return Ok(flat(404, "pack_not_found", "no such pack is installed here", Map::new())),
+        Ok(None) => return Ok(flat(404, "pack_not_found", "this pack is not installed", Map::new())),
         Err(error) => return Ok(errors::pack(&error)),
     };
     let mut entropy = [0; 2];
     if call.state.entropy.fill(&mut entropy).is_err() {
-        return Ok(flat(500, "internal_error", "the system has no entropy to give", Map::new()));
+        return Ok(flat(500, "internal_error", "the system's random number generator failed", Map::new()));
     }
     let capabilities = call.state.runs.capabilities();
     let parameters = call.body.get("parameters").cloned().unwrap_or_else(|| json!({}));
@@ -65,14 +65,14 @@ async fn manifest(
     call: &Call,
     name: &str,
     version: &str,
-) -> Result<Result<Option<Manifest>, PackError>, host::runs::Refusal> {
+) -> Result<Result<Option<Manifest>, PackError>, runs::Refusal> {
     let built_in = || {
         let manifest = sample();
         let is_asked = version.is_empty() || version == manifest.common.version.to_string();
         (name == SAMPLE && is_asked).then(|| manifest.clone())
     };
     let built_in = built_in();
-    let Some(installed) = call.state.shelves.installed().cloned() else { return Ok(Ok(built_in)) };
+    let Some(installed) = call.state.pack_registries.installed().cloned() else { return Ok(Ok(built_in)) };
     let Ok(name) = PackName::parse(name) else { return Ok(Ok(None)) };
     let version = match version {
         "" => None,
@@ -101,20 +101,22 @@ fn document() -> Value {
     let length = json!({"type": ["integer", "string"], "minimum": 1, "maximum": 2000, "maxLength": 64, "default": "one-paragraph"});
     let prompt = |text: &str| {
         json!({
-            "systemPrompt": "You sum up texts. You add nothing that is not in them.",
-            "userPrompt": format!("Sum up. Target length: {{{{params.targetLength}}}}. Text: {text}"),
+            "systemPrompt": "You summarize texts. You add nothing that is not in them.",
+            "userPrompt": format!("Summarize. Target length: {{{{params.targetLength}}}}. Text: {text}"),
         })
     };
     let mut summarize = prompt("{{params.sourceText}}");
     summarize["systemPrompt"] =
-        json!("You sum up texts in a {{params.tone}} tone. You add nothing that is not in them.");
+        json!("You summarize texts in a {{params.tone}} tone. You add nothing that is not in them.");
     json!({
-        "name": SAMPLE, "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": ">=1.0.0 <2.0.0"},
-        "description": "Two pieces of workflows that sum up texts.", "license": "Apache-2.0",
+        "name": SAMPLE, "version": "1.0.0", "kind": "workflow-chain", "engines": {"openwop": ">=1.0.0 \
+         <2.0.0"},
+        "description": "Two workflow chains that summarize texts.", "license": "Apache-2.0",
         "chains": [
             {
-                "chainId": format!("{SAMPLE}.summarize-text"), "version": "1.0.0", "label": "Sum up a text",
-                "description": "Asks a model for a short text that says the same.",
+                "chainId": format!("{SAMPLE}.summarize-text"), "version": "1.0.0", "label": "Summarize a \
+                 text",
+                "description": "Asks a model for a summary of a text.",
                 "parameters": {
                     "type": "object", "required": ["sourceText"], "additionalProperties": false,
                     "properties": {
@@ -125,12 +127,13 @@ fn document() -> Value {
                 "dag": {"nodes": [
                     {"id": "summarize", "typeId": "core.ai.callPrompt", "name": "Sum up", "config": summarize},
                 ]},
-                "outputs": {"summary": {"type": "string", "description": "The short text."}},
+                "outputs": {"summary": {"type": "string", "description": "The summary."}},
                 "capabilities": ["cacheable"],
             },
             {
-                "chainId": format!("{SAMPLE}.fetch-and-summarize"), "version": "1.0.0", "label": "Look up and sum up",
-                "description": "Takes the page that was kept under an address, and asks a model for a short text of it.",
+                "chainId": format!("{SAMPLE}.fetch-and-summarize"), "version": "1.0.0", "label": "Look up \
+                 and summarize",
+                "description": "Reads the page that is cached for a URL, and asks a model for a summary.",
                 "parameters": {
                     "type": "object", "required": ["url"], "additionalProperties": false,
                     "properties": {"url": {"type": "string", "minLength": 1}, "targetLength": length},
@@ -144,7 +147,7 @@ fn document() -> Value {
                     ],
                     "edges": [{"from": "fetch.value", "to": "summarize.page"}],
                 },
-                "outputs": {"summary": {"type": "string", "description": "The short text."}},
+                "outputs": {"summary": {"type": "string", "description": "The summary."}},
                 "capabilities": ["side-effectful"],
             },
         ],

@@ -3,9 +3,9 @@
 use canon::time::Timestamp;
 use flow::id::RunId;
 use flow::run::RunStatus;
-use host::runs::Refusal;
-use host::runs::bulk::MAX_BULK;
-use host::runs::interrupts::PausedRun;
+use runs::Refusal;
+use runs::bulk::MAX_BULK;
+use runs::interrupts::PausedRun;
 
 use super::super::bodies::runs::{Because, CancelRuns, Cancelled, Item, PauseRun, Paused, Results, Resumed};
 use super::super::bodies::written;

@@ -14,10 +14,10 @@ use ai::envelope::{
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
+use executors::Executors;
 use flow::id::RunId;
-use host::executors::Executors;
-use host::runs::{ApiCode, Refusal};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
 use super::super::exchange::Call;
@@ -79,7 +79,7 @@ pub(in super::super) async fn schema(call: Call) -> Answered {
     let models = call.state.runs.executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());
     let Some(schema) = own.or_else(|| kind::schema_of(kind)) else {
-        return Err(Refusal::new(ApiCode::NotFound, "there is no envelope of this kind with a schema here"));
+        return Err(Refusal::new(ApiCode::NotFound, "this envelope kind is unknown or has no schema"));
     };
     let mut response = response::json(200, &schema);
     let headers = response.headers_mut();
@@ -96,15 +96,15 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         None => Kinds::any(),
     };
     for (kind, version) in body.get("schemaVersionFloor").and_then(Value::as_object).into_iter().flatten() {
-        kinds.version(kind, version.as_u64().ok_or("`schemaVersionFloor` has integers from 0")?);
+        kinds.version(kind, version.as_u64().ok_or("`schemaVersionFloor` must have integers from 0")?);
     }
     let strictness = match body.get("envelopeStrictness").and_then(Value::as_str) {
         None => Strictness::Warn,
-        Some(word) => Strictness::parse(word).ok_or("`envelopeStrictness` is `warn` or `strict`")?,
+        Some(word) => Strictness::parse(word).ok_or("`envelopeStrictness` must be `warn` or `strict`")?,
     };
     let run_trust = match body.get("runTrustBoundary").and_then(Value::as_str) {
         None => None,
-        Some(word) => Some(Trust::parse(word).ok_or("`runTrustBoundary` is `trusted` or `untrusted`")?),
+        Some(word) => Some(Trust::parse(word).ok_or("`runTrustBoundary` must be `trusted` or `untrusted`")?),
     };
     let projection = Projected::read(body)?;
     let mode = projection.as_ref().map_or(RefusalMode::FailNode, |projection| projection.refusal_mode);
@@ -172,7 +172,7 @@ fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> 
     let Some(given) = body.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
     let items =
         given.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-    items.flatten().map(Some).ok_or("lists of kinds are lists of texts")
+    items.flatten().map(Some).ok_or("lists of kinds must be lists of strings")
 }
 
 fn counters(body: &Value) -> Result<Counters, &'static str> {
@@ -181,7 +181,7 @@ fn counters(body: &Value) -> Result<Counters, &'static str> {
         Some(given) => {
             let number = |name: &str| given.get(name).and_then(Value::as_u64);
             let counter = number("current").zip(number("cap")).map(|(current, cap)| Counter { current, cap });
-            counter.map(Some).ok_or("a counter is `{current, cap}`, both integers from 0")
+            counter.map(Some).ok_or("a counter must be `{current, cap}`, both integers from 0")
         }
     };
     Ok(Counters {
@@ -196,7 +196,7 @@ fn priors(body: &Value) -> Result<BTreeMap<String, Prior>, &'static str> {
     for given in body.get("priorCorrelations").and_then(Value::as_array).into_iter().flatten() {
         let text = |name: &str| given.get(name).and_then(Value::as_str).map(str::to_owned);
         let (Some(id), Some(envelope_type)) = (text("correlationId"), text("envelopeType")) else {
-            return Err("`priorCorrelations` has `{correlationId, envelopeType, outcome}`");
+            return Err("`priorCorrelations` must have `{correlationId, envelopeType, outcome}`");
         };
         let outcome = given.get("outcome").cloned().unwrap_or_default();
         priors.insert(id, Prior { envelope_type, outcome });
@@ -211,13 +211,13 @@ fn canaries(body: &Value) -> Result<Vec<Secret>, &'static str> {
         Some(Secret::new(text("secretId")?, text("value")?))
     };
     let secrets: Option<Vec<Secret>> = given.into_iter().flatten().map(secret).collect();
-    secrets.ok_or("`byokCanaries` has `{secretId, value}`, both texts")
+    secrets.ok_or("`byokCanaries` must have `{secretId, value}`, both strings")
 }
 
 fn run_id(given: &Value) -> Result<&str, &'static str> {
     let id =
         given.get("runId").and_then(Value::as_str).filter(|id| (1..=MAX_RUN_ID_BYTES).contains(&id.len()));
-    id.ok_or("`runId` is a text of 1 to 256 bytes")
+    id.ok_or("`runId` must be a string of 1 to 256 bytes")
 }
 
 /// Where the events of an envelope are stored.
@@ -234,7 +234,7 @@ impl<'b> Projected<'b> {
         let refusal_mode = match text("refusalMode") {
             None => RefusalMode::FailNode,
             Some(word) => {
-                RefusalMode::parse(word).ok_or("`refusalMode` is `fail-node` or `discard-and-warn`")?
+                RefusalMode::parse(word).ok_or("`refusalMode` must be `fail-node` or `discard-and-warn`")?
             }
         };
         Ok(Some(Self { run_id: run_id(given)?, node_id: text("nodeId").unwrap_or("node"), refusal_mode }))
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_correlation_is_forgotten_first_whosever_it_is() {
+    fn the_oldest_correlation_of_all_tenants_is_dropped_first() {
         let kept = Correlations::default();
         let keep = |tenant: &str, id: usize| {
             let prior = Prior { envelope_type: "error".to_owned(), outcome: json!(id) };
@@ -312,7 +312,7 @@ mod tests {
         for id in 1..MAX_REMEMBERED {
             keep("z", id);
         }
-        assert!(kept.get("z", "0").is_none(), "one too many came, and this was the first");
+        assert!(kept.get("z", "0").is_none(), "over the limit, the oldest is dropped");
         assert!(kept.get("a", "0").is_some() && kept.get("z", "1").is_some());
         keep("z", MAX_REMEMBERED);
         assert!(kept.get("a", "0").is_none() && kept.get("z", "1").is_some());

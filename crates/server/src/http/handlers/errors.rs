@@ -1,11 +1,11 @@
 //! Error replies for parts of the host that have their own codes.
 
 use axum::response::Response;
-use host::runs::{ApiCode, Refusal};
 use packs::PackError;
 use packs::publish::PublishError;
 use packs::registry::{PublishRefusal, RegistryError};
 use ports::Cause;
+use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::super::response;
@@ -41,7 +41,7 @@ pub(super) fn registry(error: &RegistryError) -> Response {
         return flat(
             status,
             error.code.as_str(),
-            "the registry could not read or write its folder; try again",
+            "the registry could not read or write its folder; retry",
             Map::new(),
         );
     }
@@ -68,7 +68,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let failed = |error| {
-        Refusal::new(ApiCode::InternalError, "the host could not finish; try again")
+        Refusal::new(ApiCode::InternalError, "the host could not complete the request; retry")
             .because(Cause::new(error))
     };
     tokio::task::spawn_blocking(work).await.map_err(failed)

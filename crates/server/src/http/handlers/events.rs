@@ -17,19 +17,21 @@ use flow::event::EventKind;
 use flow::id::RunId;
 use flow::stream::{StreamMode, StreamModes};
 use futures_util::stream::unfold;
-use host::runs::{ApiCode, Batch, Caller, Following, Refusal};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use openwop::Major;
+use runs::{ApiCode, Batch, Caller, Following, Refusal};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::super::exchange::Call;
-use super::super::metrics::UnderWay;
+use super::super::metrics::ActiveGuard;
 use super::super::response;
 use super::super::route::Answered;
 use super::super::state::Service;
+use super::super::v2::events::Translator;
 use super::history::MAX_SEQUENCE;
 use super::runs::join;
 
@@ -67,7 +69,7 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
         return page(following, filter, &call, &run_id).await;
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
-        let message = "as many streams are open as this host takes; come back, or poll";
+        let message = "too many open streams; retry later, or poll `/events/poll`";
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })?;
     let messages = call.query.text("streamMode").is_some_and(|text| text.contains("messages"));
@@ -75,7 +77,12 @@ pub(in super::super) async fn stream(call: Call) -> Answered {
     // Notes belong to the events that readers of updates see.
     let notes = !modes.is_values() && modes.show(&EventKind::Other("run.annotated".into()));
     let following = if notes { following.with_notes() } else { following };
+    let translator = match call.major {
+        Major::V1 => None,
+        Major::V2 => Some(Translator::new(&call.state, &call.caller.tenant, &run_id)),
+    };
     let watch = Watch {
+        translator,
         _place: place,
         _counted: call.state.metrics.stream(),
         stopping: call.state.stopping.subscribe(),
@@ -106,7 +113,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let sequence = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     sequence.map(Some).ok_or_else(|| {
-        let message = "the header Last-Event-ID is the sequence of an event, an integer from 0";
+        let message = "the header Last-Event-ID must be the sequence number of an event, an integer from 0";
         Refusal::new(ApiCode::ValidationError, message).detail("field", "Last-Event-ID")
     })
 }
@@ -131,13 +138,22 @@ async fn page(
 ) -> Answered {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
+    let mut translator = match call.major {
+        Major::V1 => None,
+        Major::V2 => Some(Translator::new(&call.state, &call.caller.tenant, run_id)),
+    };
     let (mut size, mut is_last) = (0, false);
     while size < MAX_PAGE_BYTES
         && let Some(batch) = following.stored().await?
     {
         is_last = batch.is_last;
-        for (_, text) in batch.events {
-            if filter.is_none_or(|modes| shows(modes, &text)) {
+        for (sequence, text) in batch.events {
+            let is_shown = filter.is_none_or(|modes| shows(modes, &text));
+            let text = match &mut translator {
+                None => text,
+                Some(translator) => translator.event(sequence, &text).await?.text.into(),
+            };
+            if is_shown {
                 size += text.len();
                 events.push(text);
             }
@@ -180,6 +196,8 @@ struct Watch {
     modes: StreamModes,
     messages: bool,
     buffer: Option<Duration>,
+    /// Translates events, for a reader of version 2.
+    translator: Option<Translator>,
     gathered: Vec<(u64, Arc<str>)>,
     flush_at: Option<Instant>,
     ready: VecDeque<Frame>,
@@ -189,7 +207,7 @@ struct Watch {
     /// The span of the request, for log lines.
     span: tracing::Span,
     _place: OwnedSemaphorePermit,
-    _counted: UnderWay,
+    _counted: ActiveGuard,
 }
 
 impl Watch {
@@ -262,7 +280,11 @@ impl Watch {
     async fn take(&mut self, batch: Batch) {
         if let Some(note) = &batch.note {
             // Without an id: a note is not in the log, so a client cannot resume after it.
-            self.ready.push_back(Frame::default().event("run.annotated").data(&**note));
+            let note = match &self.translator {
+                None => note.to_string(),
+                Some(translator) => translator.note(note),
+            };
+            self.ready.push_back(Frame::default().event("run.annotated").data(note));
             return;
         }
         if self.modes.is_values() {
@@ -280,7 +302,9 @@ impl Watch {
             }
         } else {
             for (sequence, text) in batch.events {
-                self.take_event(sequence, text);
+                if let Err(refusal) = self.take_event(sequence, text).await {
+                    return self.fail(&refusal);
+                }
             }
         }
         if batch.is_last {
@@ -298,26 +322,35 @@ impl Watch {
         shows(&self.modes, text)
     }
 
-    fn take_event(&mut self, sequence: u64, text: Arc<str>) {
-        let Some(shape) = shape(&text) else { return };
+    async fn take_event(&mut self, sequence: u64, text: Arc<str>) -> Result<(), Refusal> {
+        let Some(shape) = shape(&text) else { return Ok(()) };
         let kind = EventKind::parse(&shape.kind);
+        // Events that are not shown are translated too: later ones may refer to them.
+        let translated = match &mut self.translator {
+            None => None,
+            Some(translator) => Some(translator.event(sequence, &text).await?),
+        };
         if !self.modes.show(&kind) {
-            return;
+            return Ok(());
         }
         let Some(buffer) = self.buffer else {
-            let (name, data) = match kind {
-                EventKind::OutputChunk if self.messages => ("ai.message.chunk", shape.payload.get()),
-                _ => (&*shape.kind, &*text),
+            let is_chunk = kind == EventKind::OutputChunk && self.messages;
+            let frame = match &translated {
+                None if is_chunk => frame("ai.message.chunk", sequence, shape.payload.get()),
+                None => frame(&shape.kind, sequence, &text),
+                Some(event) if is_chunk => frame("ai.message.chunk", sequence, &event.payload.to_string()),
+                Some(event) => frame(&event.kind, sequence, &event.text),
             };
-            self.ready.push_back(frame(name, sequence, data));
-            return;
+            self.ready.push_back(frame);
+            return Ok(());
         };
         let at_once = kind.is_terminal() || kind == EventKind::NodeSuspended;
-        self.gathered.push((sequence, text));
+        self.gathered.push((sequence, translated.map_or(text, |event| event.text.into())));
         self.flush_at.get_or_insert_with(|| Instant::now() + buffer);
         if at_once || self.gathered.len() >= MAX_GATHERED {
             self.flush();
         }
+        Ok(())
     }
 
     /// Sends the buffered events.
@@ -341,7 +374,10 @@ impl Watch {
     }
 
     fn push_snapshot(&mut self, sequence: Option<u64>, snapshot: &[u8]) {
-        let text = std::str::from_utf8(snapshot).unwrap_or_default();
+        let text = match &self.translator {
+            None => std::str::from_utf8(snapshot).unwrap_or_default().to_owned(),
+            Some(translator) => translator.snapshot(snapshot),
+        };
         let mut snapshot = Frame::default().event("state.snapshot").data(text);
         if let Some(sequence) = sequence {
             snapshot = snapshot.id(sequence.to_string());
@@ -351,9 +387,8 @@ impl Watch {
 
     /// Ends a stream after an error. The client reconnects with `Last-Event-ID`; the cause is logged under the id of the request.
     fn fail(&mut self, refusal: &Refusal) {
-        let (run_id, cause) = (&self.run_id, host::causes(refusal));
-        self.span
-            .in_scope(|| tracing::error!(run.id = run_id.as_str(), cause, "a stream of events broke off"));
+        let (run_id, cause) = (&self.run_id, system::causes(refusal));
+        self.span.in_scope(|| tracing::error!(run.id = run_id.as_str(), cause, "an event stream failed"));
         self.end();
     }
 

@@ -1,9 +1,9 @@
 //! Forks, notes, debug bundles and the audit log.
 
-use host::runs::annotations::Annotation as Kept;
-use host::runs::fork::ForkedRun;
-use host::runs::{ApiCode, Refusal};
 use ports::Cause;
+use runs::annotations::Annotation as Kept;
+use runs::fork::ForkedRun;
+use runs::{ApiCode, Refusal};
 
 use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
 use super::super::bodies::history::Verified;
@@ -51,7 +51,7 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     let verify = move || runtime.block_on(runs.audit_verify(&caller, from, to));
     let verified = tokio::task::spawn_blocking(verify).await;
     let failed = |error| {
-        Refusal::new(ApiCode::InternalError, "the log could not be verified; try again")
+        Refusal::new(ApiCode::InternalError, "the log could not be verified; retry")
             .because(Cause::new(error))
     };
     Ok(response::body_of(200, &Verified::from(verified.map_err(failed)??)))

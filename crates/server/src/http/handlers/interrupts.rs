@@ -1,7 +1,7 @@
 //! Interrupts: inspect and resolve.
 
-use host::runs::StoredReply;
-use host::runs::interrupts::AnsweredInterrupt;
+use runs::StoredReply;
+use runs::interrupts::AnsweredInterrupt;
 use serde_json::Value;
 
 use super::super::bodies::interrupts::{Answered as Body, Inspected, Resolution};

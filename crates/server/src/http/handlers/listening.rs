@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use axum::response::sse::Event as Frame;
 use futures_util::stream;
-use host::runs::exposed::Changes;
-use host::runs::{ApiCode, Refusal};
+use runs::exposed::Changes;
+use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
 use super::super::exchange::Call;
-use super::super::metrics::UnderWay;
+use super::super::metrics::ActiveGuard;
 use super::super::route::Answered;
 use super::mount;
 use crate::mount::lists::Lists;
@@ -32,21 +32,20 @@ struct Listener {
     /// The lists at the last check.
     seen: Lists,
     /// Notifications that are not sent yet.
-    told: VecDeque<&'static str>,
+    to_send: VecDeque<&'static str>,
     _place: OwnedSemaphorePermit,
-    _counted: UnderWay,
+    _counted: ActiveGuard,
 }
 
 pub(in super::super) async fn listen(call: Call) -> Answered {
     mount::check_served(&call)?;
     mount::check_edition(&call)?;
     if !mount::takes_streams(&call) {
-        let message = "what is told here is a stream: accept `text/event-stream`";
+        let message = "the reply is an event stream; send `Accept: text/event-stream`";
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "Accept"));
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
-        let message =
-            "as many streams are open as this host takes; come back, or list again from time to time";
+        let message = "too many open streams; retry later, or list again from time to time";
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })?;
     let every = call.state.settings.keep_alive;
@@ -56,7 +55,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
         changes,
         stopping: call.state.stopping.subscribe(),
         seen: Lists::of(&call.state.runs, &call.caller).await?,
-        told: VecDeque::new(),
+        to_send: VecDeque::new(),
         _place: place,
         _counted: call.state.metrics.stream(),
         call,
@@ -72,7 +71,7 @@ impl Listener {
     /// The next notification; `None` when the host stops.
     async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some(of) = self.told.pop_front() {
+            if let Some(of) = self.to_send.pop_front() {
                 return Some(json!({"jsonrpc": "2.0", "method": format!("notifications/{of}/list_changed")}));
             }
             tokio::select! {
@@ -82,7 +81,7 @@ impl Listener {
             }
             // If the lists cannot be read now, the next change checks them again.
             if let Ok(lists) = Lists::of(&self.call.state.runs, &self.call.caller).await {
-                self.told.extend(self.seen.changed(&lists));
+                self.to_send.extend(self.seen.changed(&lists));
                 self.seen = lists;
             }
         }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use host::runs::{ApiCode, Refusal, Scope};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use runs::{ApiCode, Refusal, Scope};
 use serde_json::json;
 
 use super::super::exchange::Call;
@@ -38,11 +38,11 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         return Err(Refusal::scope(Scope::SessionsDrive));
     }
     if call.message.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let message = "a request carries one message of MCP, and no list of them; send each by itself";
+        let message = "JSON-RPC batches are not supported; send one message per request";
         return Err(Refusal::new(ApiCode::ValidationError, message));
     }
     let place = Arc::clone(&call.state.messages).try_acquire_owned().map_err(|_| {
-        Refusal::unavailable("as many messages of agents are being answered as this host takes", 1)
+        Refusal::unavailable("too many messages of agents are being processed; retry later", 1)
     })?;
     let limit = call.state.settings.max_message_bytes;
     let service: Arc<dyn GuideService> = Arc::new(Scoped::new(
@@ -95,14 +95,14 @@ pub(super) async fn ours(response: Response) -> Response {
         return response;
     }
     let (parts, body) = response.into_parts();
-    let said = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text_body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let code = match status.as_u16() {
         413 => ApiCode::PayloadTooLarge,
         415 => ApiCode::UnsupportedMediaType,
         500.. => ApiCode::InternalError,
         _ => ApiCode::ValidationError,
     };
-    let message = String::from_utf8_lossy(&said);
+    let message = String::from_utf8_lossy(&text_body);
     let body = json!({"error": code.as_str(), "message": flow::redact::text(&message)});
     let mut response = response::json(status.as_u16(), &body);
     for (name, value) in &parts.headers {

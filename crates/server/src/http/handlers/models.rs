@@ -9,8 +9,8 @@ use ai::provider::mock::Program;
 use ai::trust::{Trust, for_prompt};
 use ai::{cache_key, gate, usage};
 use axum::response::Response;
-use host::executors::Executors;
-use host::executors::models::Models;
+use executors::Executors;
+use executors::models::Models;
 use serde_json::{Value, json};
 
 use super::super::bodies::packs::Nothing;
@@ -30,7 +30,7 @@ fn models(call: &Call) -> Option<&Models> {
 }
 
 fn not_served() -> Response {
-    nested(404, "host_capability_missing", "no model that pretends is served here")
+    nested(404, "host_capability_missing", "this host has no mock model")
 }
 
 /// `POST /v1/host/sample/test/reset`
@@ -50,7 +50,7 @@ pub(in super::super) async fn program(call: Call) -> Answered {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let node = call.body.get("nodeId").and_then(Value::as_str).filter(|id| (1..=256).contains(&id.len()));
     let Some(node) = node else {
-        return Ok(invalid_argument("`nodeId` is a text of 1 to 256 bytes"));
+        return Ok(invalid_argument("`nodeId` must be a string of 1 to 256 bytes"));
     };
     match Program::read(call.body.get("program").unwrap_or(&Value::Null)) {
         Ok(program) => {
@@ -68,7 +68,7 @@ pub(in super::super) async fn last_budget(call: Call) -> Answered {
     let room = call.query.text("nodeId").and_then(|node| models.programs().last_room(node));
     Ok(match room {
         Some(room) => response::json(200, &json!({"maxTokens": room})),
-        None => nested(404, "not_found", "that node has asked no model that was given a program"),
+        None => nested(404, "not_found", "this node has not called a programmed mock model"),
     })
 }
 
@@ -80,7 +80,7 @@ pub(in super::super) async fn wrap(call: Call) -> Answered {
     };
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let Some(trust) = Trust::parse(text("contentTrust").unwrap_or(Trust::Trusted.as_str())) else {
-        return Ok(invalid_argument("`contentTrust` is `trusted` or `untrusted`"));
+        return Ok(invalid_argument("`contentTrust` must be `trusted` or `untrusted`"));
     };
     let attributes = body.get("attributes").and_then(Value::as_object).into_iter().flatten();
     let attributes =
@@ -120,7 +120,7 @@ pub(in super::super) async fn emit_usage(call: Call) -> Answered {
 fn unnamed_run(call: &Call) -> Option<Response> {
     let named = call.body.get("runId").and_then(Value::as_str);
     let named = named.is_some_and(|id| (1..=MAX_RUN_ID_BYTES).contains(&id.len()));
-    (!named).then(|| invalid_argument("`runId`, a text of 1 to 256 bytes, is missing"))
+    (!named).then(|| invalid_argument("`runId` is required and must be a string of 1 to 256 bytes"))
 }
 
 fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {

@@ -14,20 +14,20 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use canon::json::{self, Limits};
 use futures_util::stream::{self, Stream};
-use host::runs::exposed::MAX_NAME_BYTES;
-use host::runs::{ApiCode, Refusal};
 use http::header::{ACCEPT, CACHE_CONTROL, ORIGIN};
 use http::{HeaderName, HeaderValue, StatusCode};
+use runs::exposed::MAX_NAME_BYTES;
+use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::super::exchange::Call;
 use super::super::route::Answered;
 use super::super::{body, response};
-use crate::mount::elicitation::Means;
-use crate::mount::pending_requests::{Client, Said};
-use crate::mount::surface::Places;
-use crate::mount::{ASKING, EDITIONS, Message, Mount, Read, RpcError, progress};
+use crate::mount::elicitation::ClientChannel;
+use crate::mount::pending_requests::{Client, ElicitationResponse};
+use crate::mount::surface::AnswerUrls;
+use crate::mount::{ASKING, EDITIONS, Message, Mount, ParsedMessage, RpcError, progress};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const EDITION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -47,50 +47,56 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
     check_served(&call)?;
     let message = read(&call)?;
     if newest::is_meant(&call, &message) {
-        let place = match &message {
-            Read::Request(request) if RUNNING.contains(&request.method.as_str()) => Some(place(&call)?),
-            Read::Request(_) | Read::Notification(_) | Read::Response(..) | Read::Wrong(..) => None,
+        let permit = match &message {
+            ParsedMessage::Request(request) if RUNNING.contains(&request.method.as_str()) => {
+                Some(permit(&call)?)
+            }
+            ParsedMessage::Request(_)
+            | ParsedMessage::Notification(_)
+            | ParsedMessage::Response(..)
+            | ParsedMessage::Invalid(..) => None,
         };
         let id = match &message {
-            Read::Request(request) => request.id.clone(),
-            Read::Wrong(id, _) => id.clone(),
-            Read::Notification(_) | Read::Response(..) => Value::Null,
+            ParsedMessage::Request(request) => request.id.clone(),
+            ParsedMessage::Invalid(id, _) => id.clone(),
+            ParsedMessage::Notification(_) | ParsedMessage::Response(..) => Value::Null,
         };
-        return newest::answer(call, &id, place).await;
+        return newest::answer(call, &id, permit).await;
     }
-    if !matches!(&message, Read::Request(request) if request.method == "initialize") {
+    if !matches!(&message, ParsedMessage::Request(request) if request.method == "initialize") {
         check_edition(&call)?;
     }
     let message = match message {
-        Read::Request(message) => message,
-        Read::Notification(message) => {
-            mount(&call, Reporting::default()).notified(&message);
+        ParsedMessage::Request(message) => message,
+        ParsedMessage::Notification(message) => {
+            mount(&call, Notifications::default()).notified(&message);
             return Ok(accepted());
         }
-        Read::Response(id, result) => {
+        ParsedMessage::Response(id, result) => {
             let id = id.as_str().unwrap_or_default();
-            if call.state.asks.answer(client(&call), id, Said::read(result)) {
+            if call.state.pending_requests.answer(client(&call), id, ElicitationResponse::read(result)) {
                 return Ok(accepted());
             }
-            let message =
-                "there is no request of this id that waits for an answer of this key in this session";
+            let message = "no request with this id waits for an answer of this key in this session";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
         }
-        Read::Wrong(id, error) => return Ok(response::json(200, &error.answer(&id))),
+        ParsedMessage::Invalid(id, error) => return Ok(response::json(200, &error.answer(&id))),
     };
     // Each of these holds a connection for the duration of its run, like a stream.
-    let place = if RUNNING.contains(&message.method.as_str()) { Some(place(&call)?) } else { None };
+    let permit = if RUNNING.contains(&message.method.as_str()) { Some(permit(&call)?) } else { None };
     let takes_streams = takes_streams(&call);
     let token = progress::token(&message).filter(|_| takes_streams);
     let can_ask = takes_streams
         && ASKING.contains(&message.method.as_str())
         && call.state.runs.client_elicits(&call.caller, session(&call));
-    let _place = match place {
-        Some(place) if token.is_some() || can_ask => return Ok(told(call, message, token, can_ask, place)),
-        place => place,
+    let _permit = match permit {
+        Some(permit) if token.is_some() || can_ask => {
+            return Ok(streamed_reply(call, message, token, can_ask, permit));
+        }
+        permit => permit,
     };
     let answered = tokio::select! {
-        answered = async { mount(&call, Reporting::default()).answer(&message).await } => answered?,
+        answered = async { mount(&call, Notifications::default()).answer(&message).await } => answered?,
         refusal = call.key_ended() => return Err(refusal),
     };
     let body = document(&message, answered);
@@ -105,7 +111,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
 }
 
 /// A permit for a call that waits for its run.
-fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
+fn permit(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
     let full = |_| Refusal::unavailable("Too many calls are waiting for their runs. Retry later.", 1);
     Arc::clone(&call.state.streams).try_acquire_owned().map_err(full)
 }
@@ -113,10 +119,10 @@ fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
 /// Refuses requests if the mount is not served, and requests from foreign web pages.
 pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
     if !call.state.runs.capabilities().mcp_mount {
-        return Err(Refusal::new(ApiCode::NotFound, "workflows are not served over MCP here"));
+        return Err(Refusal::new(ApiCode::NotFound, "this host does not serve workflows over MCP"));
     }
     if call.headers.contains_key(ORIGIN) {
-        call.state.visitors.check(&call.headers)?;
+        call.state.origin_policy.check(&call.headers)?;
     }
     Ok(())
 }
@@ -125,7 +131,7 @@ pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
 pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
     match call.headers.get(EDITION) {
         Some(edition) if !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes()) => {
-            let message = "the edition of the protocol in MCP-Protocol-Version is not spoken here";
+            let message = "the version in `MCP-Protocol-Version` is not supported";
             Err(Refusal::new(ApiCode::ValidationError, message).detail("supported", EDITIONS.to_vec()))
         }
         _ => Ok(()),
@@ -134,9 +140,9 @@ pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
 
 /// What a client gets before the reply.
 #[derive(Default)]
-struct Reporting {
+struct Notifications {
     progress: Option<(Value, mpsc::Sender<Value>)>,
-    means: Option<Means>,
+    client_channel: Option<ClientChannel>,
 }
 
 /// Whether the client can ask its user with forms. In later editions a client may only support opening pages.
@@ -161,21 +167,21 @@ fn client(call: &Call) -> Client {
     }
 }
 
-fn mount(call: &Call, told: Reporting) -> Mount<'_> {
+fn mount(call: &Call, notifications: Notifications) -> Mount<'_> {
     Mount {
         runs: &call.state.runs,
         caller: &call.caller,
-        patience: call.state.settings.mount_patience,
+        timeout: call.state.settings.mount_timeout,
         stopping: call.state.stopping.subscribe(),
         pending: &call.state.pending,
         client: Arc::new(client(call)),
-        places: Places {
+        urls: AnswerUrls {
             public_url: call.state.runs.public_url().to_owned(),
             console: call.state.pages.is_some(),
         },
-        progress: told.progress,
-        beat: call.state.settings.keep_alive,
-        means: told.means,
+        progress: notifications.progress,
+        progress_interval: call.state.settings.keep_alive,
+        client_channel: notifications.client_channel,
     }
 }
 
@@ -197,33 +203,33 @@ pub(super) fn takes_streams(call: &Call) -> bool {
 
 /// The reply as the last message of a stream of progress and questions. If the client disconnects, the call is dropped and its run
 /// is cancelled, unless the run waits for a person.
-fn told(
+fn streamed_reply(
     call: Call,
     message: Message,
     token: Option<Value>,
     can_ask: bool,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> Response {
     let (to, frames) = mpsc::channel(WAITING_FRAMES);
     let every = call.state.settings.keep_alive;
-    let means = can_ask.then(|| Means {
-        asks: call.state.asks.clone(),
+    let client_channel = can_ask.then(|| ClientChannel {
+        pending_requests: call.state.pending_requests.clone(),
         client: Arc::new(client(&call)),
         entropy: Arc::clone(&call.state.entropy),
         to: to.clone(),
     });
-    let told = Reporting { progress: token.map(|token| (token, to.clone())), means };
+    let notifications = Notifications { progress: token.map(|token| (token, to.clone())), client_channel };
     tokio::spawn(async move {
-        let _place = place;
+        let _permit = permit;
         let answered = tokio::select! {
             biased;
             () = to.closed() => return,
-            answered = async { mount(&call, told).answer(&message).await } => answered,
+            answered = async { mount(&call, notifications).answer(&message).await } => answered,
         };
         // The headers were already sent, so an error of the host is sent as a JSON-RPC error.
         let answered = answered.unwrap_or_else(|refusal| {
             let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-            Err(RpcError::failed("the host refuses the call", data))
+            Err(RpcError::failed("the host rejects the call", data))
         });
         drop(to.send(document(&message, answered)).await);
     });
@@ -245,12 +251,12 @@ pub(super) fn streamed(
     response
 }
 
-fn read(call: &Call) -> Result<Read, Refusal> {
+fn read(call: &Call) -> Result<ParsedMessage, Refusal> {
     let limits =
         Limits::default().max_bytes(call.state.settings.max_message_bytes).max_depth(body::MAX_DEPTH);
     let read: Value = json::read(&call.message, &limits).map_err(|error| body::refusal(&error))?;
     if read.is_array() {
-        let message = "a request carries one message of MCP, and no list of them; send each by itself";
+        let message = "JSON-RPC batches are not supported; send one message per request";
         return Err(Refusal::new(ApiCode::ValidationError, message));
     }
     Ok(Message::read(read))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use host::executors::Executors;
-use host::executors::installed::{Unserved, host_facts};
-use host::runs::{ApiCode, Refusal};
+use executors::Executors;
+use executors::installed::{Unserved, host_facts};
 use packs::PackError;
 use packs::agents::{CatalogueEntry, catalogue};
 use packs::install::{HostFacts, InstalledPacks};
 use packs::manifest::Manifest;
+use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
@@ -44,7 +44,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         }
         let mut once = BTreeSet::new();
         unserved.retain(|pack| once.insert(pack.pack.clone()));
-        Ok((packs, unserved.iter().map(told).collect::<Vec<Value>>()))
+        Ok((packs, unserved.iter().map(unserved_pack).collect::<Vec<Value>>()))
     });
     match listed.await? {
         Ok((packs, unserved)) => Ok(response::json(200, &json!({"packs": packs, "unserved": unserved}))),
@@ -53,7 +53,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 }
 
 /// A pack that is installed but not served.
-fn told(pack: &Unserved) -> Value {
+fn unserved_pack(pack: &Unserved) -> Value {
     json!({"pack": pack.pack, "code": pack.code, "message": pack.message})
 }
 
@@ -86,7 +86,7 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
         Ok(agents) => match agents.iter().find(|agent| agent.agent_id == id) {
             Some(agent) => Ok(response::json(200, &json!(agent))),
             None => {
-                let message = "no installed pack brings such an agent; see GET /v1/agents";
+                let message = "no installed pack has this agent; GET /v1/agents lists all agents";
                 Ok(errors::flat(404, "agent_not_found", message, Map::new()))
             }
         },
@@ -100,7 +100,7 @@ fn check_served(call: &Call) -> Result<(), Refusal> {
     if discovery::serves_agents(&call.state) {
         return Ok(());
     }
-    let message = "no agent is served here; install a pack that has one, and restart the server";
+    let message = "this host has no agents; install a pack that has one, and restart the server";
     Err(Refusal::new(ApiCode::NotFound, message))
 }
 
@@ -120,7 +120,7 @@ async fn installed<T: Default + Send + 'static>(
     call: &Call,
     read: impl FnOnce(&InstalledPacks) -> Result<T, PackError> + Send + 'static,
 ) -> Result<Result<T, PackError>, Refusal> {
-    match call.state.shelves.installed().cloned() {
+    match call.state.pack_registries.installed().cloned() {
         None => Ok(Ok(T::default())),
         Some(installed) => on_a_thread(move || read(&installed)).await,
     }

@@ -6,8 +6,8 @@ use ai::prompt::resolve::{Agent, ByKind, Layers, Slot, by_kind, resolve};
 use ai::prompt::{PromptKind, PromptRef};
 use ai::trust::Trust;
 use axum::response::Response;
-use host::executors::Executors;
-use host::executors::models::Models;
+use executors::Executors;
+use executors::models::Models;
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
@@ -25,7 +25,7 @@ fn models(call: &Call) -> Option<&Models> {
 }
 
 fn not_served() -> Response {
-    nested(404, "host_capability_missing", "no prompts are served here")
+    nested(404, "host_capability_missing", "this host has no prompts")
 }
 
 /// `POST /v1/host/sample/prompt/compose`
@@ -42,12 +42,15 @@ fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> 
     let reference = PromptRef::parse(id).or_else(|| PromptRef::parse(&format!("prompt:{id}")));
     let template = reference.as_ref().and_then(|reference| models.library().find(reference).ok());
     let template =
-        template.ok_or_else(|| Box::new(nested(404, "template_not_found", "there is no such template")))?;
+        template.ok_or_else(|| Box::new(nested(404, "template_not_found", "template not found")))?;
     let observability = match text("observability") {
         None => models.observability(),
-        Some(word) => {
-            Observability::parse(word).ok_or_else(|| wrong("`observability` is `off`, `hashed` or `full`"))?
-        }
+        Some(word) => Observability::parse(word).ok_or_else(|| {
+            wrong(
+                "`observability` must be `off`, `hashed` or \
+                                                            `full`",
+            )
+        })?,
     };
     let bindings = bindings_of(call, models, template)?;
     let composed = compose(template, &template.reference(), &bindings)
@@ -66,13 +69,15 @@ fn bindings_of(
     let values = match call.body.get("bindings") {
         None | Some(Value::Null) => &none,
         Some(Value::Object(values)) => values,
-        Some(_) => return Err(Box::new(invalid_argument("`bindings` is an object of names and values"))),
+        Some(_) => {
+            return Err(Box::new(invalid_argument("`bindings` must be an object of names and values")));
+        }
     };
     let trusts = call.body.get("bindingTrust").unwrap_or(&Value::Null);
     let words = trusts.as_object().map_or_else(|| vec![trusts], |trusts| trusts.values().collect());
     if words.iter().any(|word| !word.is_null() && word.as_str().and_then(Trust::parse).is_none()) {
         return Err(Box::new(invalid_argument(
-            "`bindingTrust` says `trusted` or `untrusted`, for all or by name",
+            "`bindingTrust` must be `trusted` or `untrusted`, for all bindings or by name",
         )));
     }
     let trust = |name: &str| {
@@ -90,14 +95,14 @@ pub(in super::super) async fn resolved(call: Call) -> Answered {
 
 fn resolve_for(body: &Value, models: &Models) -> Result<Response, &'static str> {
     let kind = body.get("kind").and_then(Value::as_str).and_then(PromptKind::parse);
-    let kind = kind.ok_or("`kind` is one of system, user, few-shot, schema-hint")?;
+    let kind = kind.ok_or("`kind` must be one of system, user, few-shot, schema-hint")?;
     let index = body.get("slotIndex").map_or(Some(0), Value::as_u64).filter(|index| *index <= MAX_SLOT);
-    let index = index.ok_or("`slotIndex` is the place of an example, from 0 to 31")?;
+    let index = index.ok_or("`slotIndex` must be the index of an example, from 0 to 31")?;
     let node = body.get("node").unwrap_or(&Value::Null);
     let node_id = node.get("nodeId").and_then(Value::as_str).ok_or("`node.nodeId` is missing")?;
     let config = node.get("config").cloned().unwrap_or_else(|| json!({}));
     let node = Node::read(NodeType::MockAi, &config);
-    let node = node.map_err(|_| "`node.config` is none of a node that asks a model")?;
+    let node = node.map_err(|_| "`node.config` is not valid for a model node")?;
     let agent = match body.get("agentManifest").filter(|manifest| !manifest.is_null()) {
         None => None,
         Some(manifest) => Some(Agent::read(manifest).ok_or("`agentManifest.agentId` is missing")?),

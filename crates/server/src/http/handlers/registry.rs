@@ -8,13 +8,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use canon::time::Timestamp;
-use host::runs::{ApiCode, Refusal, Scope};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use packs::name::PackName;
 use packs::publish::{PublishRequest, check, read_address};
 use packs::registry::{Deprecation, PublishRefusal, Published, Publisher, RotateRequest, Yank};
 use packs::version::Version;
+use runs::{ApiCode, Refusal, Scope};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -44,41 +44,39 @@ type Written = Result<Response, Response>;
 
 /// `GET /.well-known/openwop-registry`
 pub(in super::super) async fn well_known(call: Call) -> Answered {
-    Ok(response::json(200, &packs::registry::well_known(call.state.shelves.rules())))
+    Ok(response::json(200, &packs::registry::well_known(call.state.pack_registries.rules())))
 }
 
 /// `GET /v1/index.json`
 pub(in super::super) async fn index(call: Call) -> Answered {
-    let index = call.state.shelves.offered().index(now(&call), |name| is_for_reader(&call, name));
+    let index = call.state.pack_registries.offered().index(now(&call), |name| is_for_reader(&call, name));
     Ok(response::json(200, &index))
 }
 
 /// `GET /v1/packs/-/search`
 pub(in super::super) async fn search(call: Call) -> Answered {
     let query = call.query.text("q").unwrap_or_default();
-    let found = call.state.shelves.offered().search(query, |name| is_for_reader(&call, name));
+    let found = call.state.pack_registries.offered().search(query, |name| is_for_reader(&call, name));
     Ok(response::json(200, &found))
 }
 
 /// `GET /v1/packs/-/by-type/{typeId}`
 pub(in super::super) async fn by_type(call: Call) -> Answered {
     let type_id = call.param("typeId");
-    let found = call.state.shelves.offered().by_type(type_id, |name| is_for_reader(&call, name));
+    let found = call.state.pack_registries.offered().by_type(type_id, |name| is_for_reader(&call, name));
     Ok(response::json(200, &found))
 }
 
 /// `GET /keys/{keyId}.pub`
 pub(in super::super) async fn public_key(call: Call) -> Answered {
     let id = call.param("keyId");
-    let known = call.state.shelves.rules().keys.iter().find(|key| key.id == id).map(|key| key.key.to_pem());
-    match known.or_else(|| call.state.shelves.offered().public_key(id)) {
+    let known =
+        call.state.pack_registries.rules().keys.iter().find(|key| key.id == id).map(|key| key.key.to_pem());
+    match known.or_else(|| call.state.pack_registries.offered().public_key(id)) {
         Some(pem) => Ok(bytes(pem, HeaderValue::from_static("application/x-pem-file"))),
-        None => Ok(errors::flat(
-            404,
-            "key_not_found",
-            "no pack here was signed with such a key",
-            Default::default(),
-        )),
+        None => {
+            Ok(errors::flat(404, "key_not_found", "no pack was signed with this key", Default::default()))
+        }
     }
 }
 
@@ -87,8 +85,8 @@ macro_rules! both {
         $(
             $(#[$doc])*
             pub(in super::super) async fn $operation(call: Call) -> Answered {
-                let shelf = Arc::clone(call.state.shelves.offered());
-                $work(&call, shelf).await
+                let registry = Arc::clone(call.state.pack_registries.offered());
+                $work(&call, registry).await
             }
         )+
 
@@ -99,15 +97,15 @@ macro_rules! both {
             $(
                 $(#[$doc])*
                 pub(in super::super::super) async fn $operation(call: Call) -> Answered {
-                    let shelf = Arc::clone(call.state.shelves.tests().ok_or_else(missing)?);
-                    super::$work(&call, shelf).await
+                    let registry = Arc::clone(call.state.pack_registries.tests().ok_or_else(missing)?);
+                    super::$work(&call, registry).await
                 }
             )+
 
             /// `POST /v1/packs-test/reset`
             pub(in super::super::super) async fn reset(call: Call) -> Answered {
-                let shelf = Arc::clone(call.state.shelves.tests().ok_or_else(missing)?);
-                super::reset_shelf(&call, shelf).await
+                let registry = Arc::clone(call.state.pack_registries.tests().ok_or_else(missing)?);
+                super::reset_registry(&call, registry).await
             }
         }
     };
@@ -125,7 +123,7 @@ both! {
     /// `PUT …/{name}/-/{version}.tgz`
     publish = put_archive;
     /// `DELETE …/{name}/-/{version}`
-    unpublish = take_back;
+    unpublish = unpublish_version;
     /// `POST …/{name}/-/{version}/deprecate`
     deprecate = mark_deprecated;
     /// `DELETE …/{name}/-/{version}/deprecate`
@@ -141,7 +139,7 @@ both! {
 }
 
 fn missing() -> Refusal {
-    Refusal::new(ApiCode::NotFound, "there is no catalogue for tests here")
+    Refusal::new(ApiCode::NotFound, "this host has no test catalogue")
 }
 
 fn now(call: &Call) -> Timestamp {
@@ -175,7 +173,7 @@ fn addressed(call: &Call, version: &str) -> Result<(PackName, Version), Response
     let (name, version) =
         read_address(call.param("name"), version).map_err(|error| errors::publish(&error))?;
     if !is_for_reader(call, &name) {
-        let message = "there is no such pack here";
+        let message = "pack not found";
         return Err(errors::flat(404, "pack_not_found", message, Default::default()));
     }
     Ok((name, version))
@@ -188,29 +186,30 @@ fn bytes(body: impl Into<Body>, media: HeaderValue) -> Response {
     response
 }
 
-async fn read_pack(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn read_pack(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let written = || {
-        let document = shelf.pack(&name(call)?).map_err(|error| errors::registry(&error))?;
+        let document = registry.pack(&name(call)?).map_err(|error| errors::registry(&error))?;
         Ok(response::json(200, &document))
     };
     whole(written())
 }
 
-async fn read_manifest(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn read_manifest(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let written = || {
         let (name, version) = address(call)?;
-        let document = shelf.version_manifest(&name, &version).map_err(|error| errors::registry(&error))?;
+        let document =
+            registry.version_manifest(&name, &version).map_err(|error| errors::registry(&error))?;
         Ok(response::json(200, &document))
     };
     whole(written())
 }
 
-async fn read_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn read_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let (name, version) = match address(call) {
         Ok(address) => address,
         Err(refused) => return Ok(refused),
     };
-    match on_a_thread(move || shelf.archive(&name, &version)).await? {
+    match on_a_thread(move || registry.archive(&name, &version)).await? {
         Ok((integrity, archive)) => {
             let mut response = bytes(archive, HeaderValue::from_static(ARCHIVE));
             if let Ok(tag) = HeaderValue::from_str(&format!("\"{integrity}\"")) {
@@ -222,18 +221,18 @@ async fn read_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     }
 }
 
-async fn read_signature(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn read_signature(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let written = || {
         let (name, version) = address(call)?;
-        let signature = shelf.signature(&name, &version).map_err(|error| errors::registry(&error))?;
+        let signature = registry.signature(&name, &version).map_err(|error| errors::registry(&error))?;
         Ok(bytes(signature.to_vec(), HeaderValue::from_static("application/octet-stream")))
     };
     whole(written())
 }
 
-async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
-    let busy = |_| Refusal::unavailable("the registry is being stopped", 1);
-    let place = Arc::clone(&call.state.shelves.unpacking).acquire_owned().await.map_err(busy)?;
+async fn put_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+    let busy = |_| Refusal::unavailable("the registry is shutting down", 1);
+    let place = Arc::clone(&call.state.pack_registries.unpacking).acquire_owned().await.map_err(busy)?;
     let header = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (content_type, sha256) = (header("content-type"), header("x-pack-sha256"));
     let signing_method = header("x-pack-signing-method");
@@ -241,7 +240,7 @@ async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     // The publisher is the tenant and not the key, because keys are replaced.
     let (tenant, now, body) = (call.caller.tenant.clone(), now(call), call.message.clone());
     let may_publish_core = call.caller.may(Scope::Admin);
-    let rules = Arc::clone(call.state.shelves.rules());
+    let rules = Arc::clone(call.state.pack_registries.rules());
     let published = on_a_thread(move || {
         let _place = place;
         let request = PublishRequest {
@@ -254,7 +253,7 @@ async fn put_archive(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
         };
         let accepted = check(&request, &rules)?;
         let publisher = Publisher { id: tenant.as_str(), may_publish_core };
-        let published = shelf.publish(&accepted, &body, publisher, now)?;
+        let published = registry.publish(&accepted, &body, publisher, now)?;
         Ok::<_, PublishRefusal>((published, accepted.integrity))
     });
     match published.await? {
@@ -315,54 +314,54 @@ fn state(name: &'static str, value: bool) -> impl FnOnce() -> Response {
     move || response::json(200, &json!({name: value}))
 }
 
-async fn take_back(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn unpublish_version(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let now = now(call);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
-        shelf.unpublish(name, version, publisher, now)
+        registry.unpublish(name, version, publisher, now)
     };
     changed(call, "pack.unpublished", change, nothing).await
 }
 
-async fn mark_deprecated(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
-    let told = Deprecation::from(call.body_as::<Deprecate>()?);
+async fn mark_deprecated(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+    let change = Deprecation::from(call.body_as::<Deprecate>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
-        shelf.deprecate(name, version, publisher, Some(told))
+        registry.deprecate(name, version, publisher, Some(change))
     };
     changed(call, "pack.deprecated", change, state("deprecated", true)).await
 }
 
-async fn unmark_deprecated(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn unmark_deprecated(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
-        shelf.deprecate(name, version, publisher, None)
+        registry.deprecate(name, version, publisher, None)
     };
     changed(call, "pack.undeprecated", change, state("deprecated", false)).await
 }
 
-async fn mark_yanked(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
-    let told = Yank::from(call.body_as::<Because>()?);
+async fn mark_yanked(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+    let change = Yank::from(call.body_as::<Because>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
-        shelf.yank(name, version, publisher, Some(told))
+        registry.yank(name, version, publisher, Some(change))
     };
     changed(call, "pack.yanked", change, state("yanked", true)).await
 }
 
-async fn unmark_yanked(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn unmark_yanked(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
-        shelf.yank(name, version, publisher, None)
+        registry.yank(name, version, publisher, None)
     };
     changed(call, "pack.unyanked", change, state("yanked", false)).await
 }
 
-async fn read_keychain(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn read_keychain(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let written = || {
         let name = name(call)?;
-        let keys = shelf.keychain(&name).map_err(|error| errors::registry(&error))?;
+        let keys = registry.keychain(&name).map_err(|error| errors::registry(&error))?;
         Ok(response::json(200, &json!({"name": name, "keys": keys})))
     };
     whole(written())
 }
 
-async fn rotate_key(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn rotate_key(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let name = match name(call) {
         Ok(name) => name,
         Err(refused) => return Ok(refused),
@@ -370,7 +369,7 @@ async fn rotate_key(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     let request = RotateRequest::from(call.body_as::<RotateKey>()?);
     let tenant = call.caller.tenant.clone();
     let may_publish_core = call.caller.may(Scope::Admin);
-    let work = move || shelf.rotate(&name, &request, Publisher { id: tenant.as_str(), may_publish_core });
+    let work = move || registry.rotate(&name, &request, Publisher { id: tenant.as_str(), may_publish_core });
     match on_a_thread(work).await? {
         Ok(key) => {
             note(call, "pack.key_rotated", &json!({"kid": key.kid})).await?;
@@ -380,9 +379,9 @@ async fn rotate_key(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
     }
 }
 
-async fn reset_shelf(call: &Call, shelf: Arc<PackRegistry>) -> Answered {
+async fn reset_registry(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     let Nothing {} = call.body_as()?;
-    match on_a_thread(move || shelf.reset()).await? {
+    match on_a_thread(move || registry.reset()).await? {
         Ok(cleared) => {
             call.state.runs.note(&call.caller, "pack.tests_reset", &json!({"cleared": cleared})).await?;
             Ok(response::json(200, &json!({"cleared": cleared})))

@@ -6,12 +6,13 @@ use bytes::{BufMut as _, BytesMut};
 use flow::id::{ArtifactId, RunId, WorkflowId};
 use flow::run::RunStatus;
 use flow::trace::TraceParent;
-use host::runs::create::Creation;
-use host::runs::read::MAX_LISTED;
-use host::runs::{ApiCode, CreatedRun, Refusal};
 use http::header::{CACHE_CONTROL, ETAG, VARY};
 use http::{HeaderName, HeaderValue, StatusCode};
+use openwop::Major;
 use ports::runs::{RunFilter, RunPage};
+use runs::create::Creation;
+use runs::read::MAX_LISTED;
+use runs::{ApiCode, CreatedRun, Refusal};
 
 use super::super::bodies::history::{Ancestry, Difference};
 use super::super::bodies::runs::{CreateRun, Created};
@@ -21,30 +22,43 @@ use super::super::route::Answered;
 use super::super::trace::TRACEPARENT;
 use super::super::{encoding, response};
 
-const DEDUP: HeaderName = HeaderName::from_static("x-dedup");
-const FORCED_VERSION: HeaderName = HeaderName::from_static("x-force-engine-version");
+/// Headers of a new run, with their names in each version of the protocol.
+const fn dedup(major: Major) -> HeaderName {
+    match major {
+        Major::V1 => HeaderName::from_static("x-dedup"),
+        Major::V2 => HeaderName::from_static("openwop-dedup"),
+    }
+}
+
+const fn forced_version(major: Major) -> HeaderName {
+    match major {
+        Major::V1 => HeaderName::from_static("x-force-engine-version"),
+        Major::V2 => HeaderName::from_static("openwop-force-engine-version"),
+    }
+}
+
 /// The default page size of a list of runs.
 const DEFAULT_LISTED: u64 = 50;
 
 /// `POST /v1/runs`
 pub(in super::super) async fn create(mut call: Call) -> Answered {
-    let exclusive = match call.headers.get(DEDUP).map(HeaderValue::as_bytes) {
+    let exclusive = match call.headers.get(dedup(call.major)).map(HeaderValue::as_bytes) {
         None => false,
         Some(value) if value.eq_ignore_ascii_case(b"enforce") => true,
         Some(_) => {
             return Err(Refusal::new(
                 ApiCode::ValidationError,
-                "the header X-Dedup is `enforce`, or left out",
+                "the header X-Dedup must be `enforce` or absent",
             ));
         }
     };
-    let forced_engine_version = match call.headers.get(FORCED_VERSION) {
+    let forced_engine_version = match call.headers.get(forced_version(call.major)) {
         None => None,
         Some(value) => {
             Some(value.to_str().ok().and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
                 Refusal::new(
                     ApiCode::ValidationError,
-                    "the header X-Force-Engine-Version is an integer from 0",
+                    "the header X-Force-Engine-Version must be an integer from 0",
                 )
             })?)
         }
@@ -60,7 +74,11 @@ pub(in super::super) async fn create(mut call: Call) -> Answered {
 /// `GET /v1/runs/{runId}`
 pub(in super::super) async fn read(call: Call) -> Answered {
     let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id()).await?;
-    let tag = format!("\"{tag}\"");
+    // The two versions of one resource have different tags.
+    let tag = match call.major {
+        Major::V1 => format!("\"{tag}\""),
+        Major::V2 => format!("\"{tag}.v2\""),
+    };
     if let Some(tag) = encoding::matches(&call.headers, &tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -81,7 +99,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         None => None,
         Some(text) => Some(RunStatus::parse(text).ok_or_else(|| {
             let known: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-            let message = format!("`status` is one of {}", known.join(", "));
+            let message = format!("`status` must be one of {}", known.join(", "));
             Refusal::new(ApiCode::ValidationError, message).detail("field", "status")
         })?),
     };
@@ -93,7 +111,8 @@ pub(in super::super) async fn list(call: Call) -> Answered {
     let filter = RunFilter {
         status,
         workflow_id: call.query.text("workflowId").map(WorkflowId::new),
-        tag: call.query.text("tag").map(str::to_owned),
+        // Version 2 has no such filter, and ignores unknown ones.
+        tag: call.query.text("tag").filter(|_| call.major == Major::V1).map(str::to_owned),
         waiting: false,
         after,
     };

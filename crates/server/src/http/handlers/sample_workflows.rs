@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_form_is_written_in_full_and_other_documents_are_left_alone() {
+    fn a_short_form_is_expanded_and_other_documents_are_unchanged() {
         let short = json!({"workflowId": "mcp.tool.1", "nodes": [
             {"nodeId": "decide", "typeId": "core.orchestrator.supervisor", "config": {"a": 1}},
             {"nodeId": "dispatch", "typeId": "core.dispatch"},

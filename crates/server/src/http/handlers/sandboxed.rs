@@ -33,7 +33,7 @@ pub(in super::super) async fn load(call: Call) -> Answered {
     let wanted = id.rsplit('.').next().unwrap_or_default();
     let known = conformance::ALL.iter().any(|example| pack_of(example.type_id) == wanted);
     if !call.state.settings.test_sandbox || !known {
-        return Ok(flat(404, "sandbox_pack_not_found", "there is no such pack for tests", Map::new()));
+        return Ok(flat(404, "sandbox_pack_not_found", "test pack not found", Map::new()));
     }
     Ok(response::json(200, &json!({"ok": true, "packId": id})))
 }
@@ -42,12 +42,7 @@ pub(in super::super) async fn load(call: Call) -> Answered {
 pub(in super::super) async fn invoke(call: Call) -> Answered {
     let type_id = call.body.get("typeId").and_then(Value::as_str).unwrap_or_default().to_owned();
     if !call.state.settings.test_sandbox || conformance::module(&type_id).is_none() {
-        return Ok(flat(
-            404,
-            "sandbox_pack_not_found",
-            "there is no such type of node for tests",
-            Map::new(),
-        ));
+        return Ok(flat(404, "sandbox_pack_not_found", "test node type not found", Map::new()));
     }
     let granted = call.body.get("allowedHostCalls").and_then(Value::as_array).into_iter().flatten();
     // Suites write `openwop.fetch` or `fetch`.
@@ -71,7 +66,7 @@ pub(in super::super) async fn invoke(call: Call) -> Answered {
             return Ok(flat(
                 404,
                 "sandbox_pack_not_found",
-                "that type of node is run by workflows",
+                "this node type runs only in workflows",
                 Map::new(),
             ));
         }

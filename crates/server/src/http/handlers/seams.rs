@@ -6,8 +6,8 @@ use canon::digest::Digest;
 use flow::event::EventKind;
 use flow::id::{RunId, WorkflowId};
 use flow::trace::{Attribute, Span};
-use host::runs::create::Creation;
-use host::runs::{ApiCode, CreatedRun, Direct, NewRun, Refusal};
+use runs::create::Creation;
+use runs::{ApiCode, CreatedRun, Direct, NewRun, Refusal};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
@@ -54,7 +54,7 @@ pub(in super::super) async fn events(call: Call) -> Answered {
 /// `GET /v1/host/sample/test/otel/spans`: the spans of an ended run and of envelopes.
 pub(in super::super) async fn spans(call: Call) -> Answered {
     if !call.state.settings.test_spans {
-        return Err(Refusal::new(ApiCode::NotFound, "spans are not shown here"));
+        return Err(Refusal::new(ApiCode::NotFound, "this host does not expose trace spans"));
     }
     let Some(run_id) = call.query.text("runId") else {
         return Err(Refusal::new(ApiCode::ValidationError, "`runId` is required").detail("field", "runId"));
@@ -119,15 +119,15 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     let ids = call.body.get("nextWorkerIds").and_then(Value::as_array);
     let ids: Option<Vec<&str>> = ids.and_then(|ids| ids.iter().map(Value::as_str).collect());
     let Some(ids) = ids.filter(|ids| (2..=MAX_CHILDREN).contains(&ids.len())) else {
-        return Err(wrong("`nextWorkerIds` is a list of 2 to 32 texts"));
+        return Err(wrong("`nextWorkerIds` must be a list of 2 to 32 strings"));
     };
     let config = call.body.get("config").cloned().unwrap_or_default();
     if config.get("fanOutPolicy").and_then(Value::as_str) != Some("parallel") {
-        return Err(wrong("`config.fanOutPolicy` has to be `parallel`"));
+        return Err(wrong("`config.fanOutPolicy` must be `parallel`"));
     }
     let quorum = config.pointer("/joinPolicy/quorum").and_then(Value::as_u64);
     if quorum.is_some_and(|quorum| quorum > ids.len() as u64) {
-        return Err(wrong("`config.joinPolicy.quorum` is more than there are children"));
+        return Err(wrong("`config.joinPolicy.quorum` is larger than the number of children"));
     }
     // The workflow ids depend on the request: the same request uses the same workflows, and another one cannot change those of active runs.
     let count = ids.len();
@@ -152,7 +152,7 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
     let new = NewRun::of(WorkflowId::new(parent));
     let CreatedRun { run_id, .. } =
         call.state.runs.create(&call.caller, new, Creation::default(), Direct).await?;
-    let late = |_| Refusal::unavailable("the children did not end in time", 1);
+    let late = |_| Refusal::unavailable("the child runs did not finish in time", 1);
     let (events, run) = timeout(LONGEST, ended(&call, &run_id)).await.map_err(late)??;
     Ok(response::json(200, &joined(&events, &run, &ids, &children)))
 }
@@ -160,7 +160,7 @@ pub(in super::super) async fn fan_out(call: Call) -> Answered {
 /// The outcomes of the children, under the names that the caller gave them.
 fn joined(events: &[Value], run: &Value, ids: &[&str], children: &[String]) -> Value {
     let join = events.iter().find(|event| event["type"] == EventKind::DispatchJoin.as_str());
-    let mut told = join.and_then(|join| join["payload"].as_object().cloned()).unwrap_or_default();
+    let mut result = join.and_then(|join| join["payload"].as_object().cloned()).unwrap_or_default();
     let named = run["childRuns"].as_array().into_iter().flatten().map(|child| {
         let place = children.iter().position(|known| child["workflowId"] == known.as_str());
         json!({
@@ -169,8 +169,8 @@ fn joined(events: &[Value], run: &Value, ids: &[&str], children: &[String]) -> V
             "childStatus": child["status"],
         })
     });
-    told.insert("children".to_owned(), named.collect());
-    Value::Object(told)
+    result.insert("children".to_owned(), named.collect());
+    Value::Object(result)
 }
 
 fn node(id: &str, type_id: &str, config: &Value) -> Value {

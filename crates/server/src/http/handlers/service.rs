@@ -3,9 +3,9 @@
 use axum::body::Body;
 use axum::response::Response;
 use canon::digest::Digest;
-use host::runs::{RecoveryProgress, Refusal};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
 use http::{HeaderName, HeaderValue, StatusCode};
+use runs::{RecoveryProgress, Refusal};
 use serde_json::json;
 
 use super::super::exchange::Call;
@@ -36,6 +36,8 @@ pub(in super::super) async fn discovery(call: Call) -> Answered {
         response.headers_mut().insert(CAPABILITIES_ETAG, tag);
     }
     response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
+    // The same address has another document in version 2.
+    response.headers_mut().insert(VARY, HeaderValue::from_static("OpenWOP-Version"));
     Ok(response)
 }
 
@@ -55,7 +57,7 @@ pub(in super::super) async fn health(_: Call) -> Answered {
 /// `GET /readyz`: whether requests can be served.
 pub(in super::super) async fn readiness(call: Call) -> Answered {
     if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
-        let message = format!("the host is starting: {recovered} of {total} runs go on; retry later");
+        let message = format!("the host is starting: {recovered} of {total} runs recovered; retry later");
         let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
         return Err(refusal.detail("recovered", recovered).detail("total", total));
     }
@@ -66,7 +68,7 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
     if call.state.runs.is_ready().await {
         Ok(response::json(200, &json!({"status": "ready"})))
     } else {
-        Err(Refusal::unavailable("the host is being stopped", 5))
+        Err(Refusal::unavailable("the host is shutting down", 5))
     }
 }
 

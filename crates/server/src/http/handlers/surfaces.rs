@@ -8,9 +8,10 @@ use axum::body::Body;
 use axum::response::Response;
 use canon::time::Timestamp;
 use flow::id::SubscriptionId;
-use host::runs::{ApiCode, Caller, Direct, Refusal, RefusalKind};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use openwop::Major;
+use runs::{ApiCode, Caller, Direct, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
 use surfaces::blob::Object;
 use surfaces::{Code, Surface, SurfaceCall, SurfaceError, Tenant};
@@ -37,17 +38,17 @@ pub(in super::super) async fn call(call: Call) -> Answered {
             Some(surface) => Some(surface),
             None => {
                 let known = "fs, kv, table, cache, blob, queueBus, sql, vector, search, webhooks";
-                return Ok(invalid(&format!("`surface` is one of {known}")));
+                return Ok(invalid(&format!("`surface` must be one of {known}")));
             }
         },
     };
     if text("op").trim().is_empty() {
-        return Ok(invalid("`op` names an operation of the surface"));
+        return Ok(invalid("`op` must be an operation of the surface"));
     }
     let args = match call.body.get("args") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(args)) => args.clone(),
-        Some(_) => return Ok(invalid("`args` is an object")),
+        Some(_) => return Ok(invalid("`args` must be an object")),
     };
     let tenant = match Tenant::new(text("tenantId").trim()) {
         Ok(tenant) => tenant,
@@ -66,7 +67,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
     let done = match op {
         "register" => {
             let new = bodies::read::<Subscribe>(Value::Object(args.clone()));
-            match new.and_then(|new| new.into_new(&caller)) {
+            match new.and_then(|new| new.into_new(&caller, Major::V1)) {
                 Ok(new) => {
                     let registered = runs.register_webhook(&caller, new, Direct).await;
                     registered.map(|webhook| json!({"webhookId": webhook.id}))
@@ -80,10 +81,10 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
             let deleted = runs.delete_webhook(&caller, &SubscriptionId::new(id), Direct).await;
             deleted.map(|()| json!({"ok": true}))
         }
-        _ => return Ok(invalid("`op` is one of register, list, unregister")),
+        _ => return Ok(invalid("`op` must be register, list or unregister")),
     };
     Ok(match done {
-        Ok(told) => response::json(200, &told),
+        Ok(result) => response::json(200, &result),
         Err(refusal) if refusal.code.kind() == RefusalKind::NotFound => {
             nested(404, refusal.code.as_str(), &refusal.message)
         }
@@ -109,10 +110,10 @@ async fn carry_out(
     tenant: Tenant,
     args: Map<String, Value>,
 ) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Ok(response::json(
             503,
-            &json!({"error": "host_capability_missing", "message": "no surface is served here"}),
+            &json!({"error": "host_capability_missing", "message": "this host has no surfaces"}),
         ));
     };
     let now = Timestamp(call.state.runs.now().0);
@@ -142,8 +143,8 @@ fn refused(error: &SurfaceError) -> Response {
 
 /// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
 pub(in super::super) async fn blob(call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
-        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let now = Timestamp(call.state.runs.now().0);
     match surfaces.blobs().redeem(call.param("token"), now).await {
@@ -171,8 +172,8 @@ pub(in super::super) fn room_for_object(
     params: &[(&'static str, String)],
 ) -> Result<Result<usize, Box<Response>>, Refusal> {
     let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
-    let Some(surfaces) = state.runs.executors().and_then(host::executors::Executors::surfaces) else {
-        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    let Some(surfaces) = state.runs.executors().and_then(executors::Executors::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let blobs = surfaces.blobs();
     let admitted = blobs.admit_put(token, Timestamp(state.runs.now().0));
@@ -182,15 +183,15 @@ pub(in super::super) fn room_for_object(
 /// Takes a permit to receive an object. Each is in memory as a whole, and the holder of a URL may send many.
 pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemaphorePermit, Refusal> {
     Arc::clone(&state.uploads).try_acquire_owned().map_err(|_| {
-        let message = format!("{MAX_UPLOADS} objects are being received, and no more at once; come back");
+        let message = format!("{MAX_UPLOADS} objects are being received, which is the limit; retry later");
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })
 }
 
 /// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
 pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(host::executors::Executors::surfaces) else {
-        return Err(Refusal::new(ApiCode::NotFound, "no blobs are served here"));
+    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+        return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();

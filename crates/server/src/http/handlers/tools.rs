@@ -2,11 +2,11 @@
 //!
 //! A tool is a workflow, started with `POST /v1/runs`, or what a workflow exposes to MCP clients.
 
+use executors::Executors;
 use flow::definition::{CalledType, Definition, ExposedType, Family, NodeType, Surface, VariableKind};
 use flow::id::WorkflowId;
-use host::executors::Executors;
-use host::runs::exposed::Exposure;
-use host::runs::{ApiCode, Refusal, Scope};
+use runs::exposed::Exposure;
+use runs::{ApiCode, Refusal, Scope};
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
@@ -29,18 +29,18 @@ pub(in super::super) async fn list(call: Call) -> Answered {
         // Sources of the protocol that this host does not have.
         Some("node-pack" | "connector" | "host-extension") => (false, false),
         Some(_) => {
-            let message = "`source` is one of node-pack, workflow, mcp, connector, host-extension";
+            let message = "`source` must be one of node-pack, workflow, mcp, connector, host-extension";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "source"));
         }
     };
     let compact = is_compact(&call)?;
     let after = call.query.text("cursor").unwrap_or_default();
-    let reach = Reach::of(&call.state);
+    let remote = RemoteStores::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
-    if exposed && reach.mount {
+    if exposed && remote.mount {
         let all = call.state.runs.exposed(&call.caller.tenant).await?;
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
-        tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, reach)));
+        tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, remote)));
     }
     // Sorted by id: `mcp:` comes first.
     let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
@@ -52,7 +52,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
             // A workflow that can no longer be run is not a tool.
             let look = call.state.runs.workflow_look(&call.caller, id).await;
             let workflow = look.ok().and_then(|look| look.checked.ok());
-            tools.extend(workflow.map(|workflow| of_workflow(&workflow, reach)));
+            tools.extend(workflow.map(|workflow| of_workflow(&workflow, remote)));
         }
     }
     let more = tools.len() > MAX_LISTED;
@@ -70,18 +70,17 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 
 /// `GET /v1/tools/{toolId}`
 pub(in super::super) async fn read(call: Call) -> Answered {
-    let none =
-        || Refusal::new(ApiCode::NotFound, "there is no tool of this id; list them with GET /v1/tools");
+    let none = || Refusal::new(ApiCode::NotFound, "no tool has this id; GET /v1/tools lists all tools");
     let compact = is_compact(&call)?;
-    let reach = Reach::of(&call.state);
+    let remote = RemoteStores::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
-        Some(("mcp", name)) if reach.mount => {
+        Some(("mcp", name)) if remote.mount => {
             let all = call.state.runs.exposed(&call.caller.tenant).await?;
-            all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, reach))
+            all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, remote))
         }
         Some(("workflow", id)) => {
             let look = call.state.runs.workflow_look(&call.caller, &WorkflowId::new(id)).await.ok();
-            look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, reach))
+            look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, remote))
         }
         _ => None,
     };
@@ -105,8 +104,8 @@ fn mcp_id(name: &str) -> String {
     format!("mcp:{name}")
 }
 
-fn of_exposed(name: &str, tool: &Exposure, reach: Reach) -> Value {
-    let mut shown = described(&tool.workflow, reach);
+fn of_exposed(name: &str, tool: &Exposure, remote: RemoteStores) -> Value {
+    let mut shown = described(&tool.workflow, remote);
     shown["toolId"] = mcp_id(name).into();
     shown["source"] = "mcp".into();
     shown["inputSchema"] = tool.input_schema();
@@ -116,8 +115,8 @@ fn of_exposed(name: &str, tool: &Exposure, reach: Reach) -> Value {
     shown
 }
 
-fn of_workflow(workflow: &Definition, reach: Reach) -> Value {
-    let mut shown = described(workflow, reach);
+fn of_workflow(workflow: &Definition, remote: RemoteStores) -> Value {
+    let mut shown = described(workflow, remote);
     shown["toolId"] = format!("workflow:{}", workflow.id).into();
     shown["source"] = "workflow".into();
     let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -135,11 +134,11 @@ fn of_workflow(workflow: &Definition, reach: Reach) -> Value {
 }
 
 /// What a run of a workflow needs and may do: the maximum over its nodes.
-fn described(workflow: &Definition, reach: Reach) -> Value {
+fn described(workflow: &Definition, remote: RemoteStores) -> Value {
     let nodes = || workflow.nodes.iter().filter(|node| !node.disabled).map(|node| node.kind);
     let tier = nodes().map(tier).max().unwrap_or(Tier::Pure);
     let asks = |kind: NodeType| matches!(kind, NodeType::ApprovalGate | NodeType::GovernanceGate);
-    let egress = nodes().map(|kind| egress(kind, reach)).max().unwrap_or(Egress::None);
+    let egress = nodes().map(|kind| egress(kind, remote)).max().unwrap_or(Egress::None);
     json!({
         "title": workflow.name,
         "auth": {"scopes": [Scope::RunsCreate.as_str()], "credentialRef": false},
@@ -162,13 +161,13 @@ fn described(workflow: &Definition, reach: Reach) -> Value {
 
 /// Which stores are on other machines, and whether MCP clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reach {
+struct RemoteStores {
     sql: bool,
     queue: bool,
     mount: bool,
 }
 
-impl Reach {
+impl RemoteStores {
     fn of(state: &Service) -> Self {
         let surfaces = state.runs.executors().and_then(Executors::surfaces);
         let advertised = surfaces.map(|surfaces| surfaces.advertise()).unwrap_or_default();
@@ -192,12 +191,12 @@ enum Egress {
     Owned,
 }
 
-fn egress(kind: NodeType, reach: Reach) -> Egress {
+fn egress(kind: NodeType, remote: RemoteStores) -> Egress {
     match kind {
         NodeType::Called(called) => match called.family() {
             Family::Model | Family::Agent | Family::Mcp { .. } => Egress::Mediated,
-            Family::Surface { surface: Surface::Sql, .. } if reach.sql => Egress::Mediated,
-            Family::Surface { surface: Surface::QueueBus, .. } if reach.queue => Egress::Mediated,
+            Family::Surface { surface: Surface::Sql, .. } if remote.sql => Egress::Mediated,
+            Family::Surface { surface: Surface::QueueBus, .. } if remote.queue => Egress::Mediated,
             Family::Surface { .. } | Family::Host => Egress::None,
         },
         // Children may be any workflow, and sampling calls a model.
@@ -308,9 +307,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_this_machine_and_what_is_changed_is_told_of_every_kind_of_node() {
-        let near = Reach { sql: false, queue: false, mount: true };
-        let far = Reach { sql: true, queue: true, mount: true };
+    fn every_node_type_has_an_egress_class_and_an_effect_tier() {
+        let near = RemoteStores { sql: false, queue: false, mount: true };
+        let far = RemoteStores { sql: true, queue: true, mount: true };
         let cases = [
             ("core.noop", Egress::None, Egress::None, Tier::Pure),
             ("core.openwop.mcp.expose-tool", Egress::None, Egress::None, Tier::Pure),
@@ -328,14 +327,14 @@ mod tests {
         ];
         for (type_id, in_reach, out_of_reach, changes) in cases {
             let kind = NodeType::parse(type_id).unwrap_or_else(|| panic!("{type_id}"));
-            let told = (egress(kind, near), egress(kind, far), tier(kind));
-            assert_eq!(told, (in_reach, out_of_reach, changes), "{type_id}");
+            let classes = (egress(kind, near), egress(kind, far), tier(kind));
+            assert_eq!(classes, (in_reach, out_of_reach, changes), "{type_id}");
         }
         assert_eq!((egress(NodeType::Pack, far), tier(NodeType::Pack)), (Egress::None, Tier::Write));
     }
 
     #[test]
-    fn what_composes_a_schema_goes_and_names_and_constants_stay() {
+    fn composed_schemas_are_removed_and_names_and_constants_are_kept() {
         let mut schema = json!({
             "type": "object", "required": ["not", "a"], "$defs": {"d": {}}, "allOf": [{}],
             "properties": {

@@ -1,10 +1,10 @@
 //! Webhooks: subscriptions, their secrets and their dead letters.
 
 use flow::id::SubscriptionId;
-use host::runs::StoredReply;
-use host::runs::webhooks::RegisteredWebhook;
-use host::runs::webhooks::dead_letters::MAX_DEAD_LETTERS;
-use host::runs::webhooks::rotate::RotatedSecret;
+use runs::StoredReply;
+use runs::webhooks::RegisteredWebhook;
+use runs::webhooks::dead_letters::MAX_DEAD_LETTERS;
+use runs::webhooks::rotate::RotatedSecret;
 
 use super::super::bodies::packs::Nothing;
 use super::super::bodies::webhooks::{
@@ -22,7 +22,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 
 /// `POST /v1/webhooks`
 pub(in super::super) async fn register(mut call: Call) -> Answered {
-    let new = call.read_body::<Subscribe>()?.into_new(&call.caller)?;
+    let new = call.read_body::<Subscribe>()?.into_new(&call.caller, call.major)?;
     let respond = call.respond(|webhook: RegisteredWebhook| written(201, &Subscribed::of(&webhook)));
     Ok(call.reply(call.state.runs.register_webhook(&call.caller, new, respond).await?))
 }

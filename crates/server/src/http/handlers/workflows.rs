@@ -1,8 +1,8 @@
 //! Workflows: register, list, read.
 
 use flow::id::WorkflowId;
-use host::runs::definitions::RegisteredWorkflow;
-use host::runs::read::MAX_LISTED;
+use runs::definitions::RegisteredWorkflow;
+use runs::read::MAX_LISTED;
 
 use super::super::bodies::workflows::{Registered, Workflows};
 use super::super::bodies::written;

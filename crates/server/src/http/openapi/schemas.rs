@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use host::runs::ApiCode;
+use runs::ApiCode;
 use serde_json::{Map, Value, json};
 
 use super::super::routes::{Gates, served};
@@ -201,8 +201,8 @@ fn error() -> Value {
     closed(
         &["error", "message"],
         &json!({
-            "error": {"type": "string", "enum": codes, "description": "A code out of a closed set."},
-            "message": {"type": "string", "minLength": 1, "description": "A sentence that says what to do."},
+            "error": {"type": "string", "enum": codes, "description": "The error code, from a closed set."},
+            "message": {"type": "string", "minLength": 1, "description": "What happened and what to do."},
             "details": any_object(),
         }),
     )

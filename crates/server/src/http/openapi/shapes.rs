@@ -235,7 +235,7 @@ mod tests {
         }
         for name in schemas.keys() {
             let referred = text.contains(&format!("#/components/schemas/{name}\""));
-            assert!(used.contains(name) || referred, "{name} is used by nobody");
+            assert!(used.contains(name) || referred, "{name} is unused");
         }
     }
 }

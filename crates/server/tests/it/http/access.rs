@@ -1,16 +1,16 @@
 //! Access control, and what refused callers can learn.
 
 use flow::id::Tenant;
-use host::runs::Scope;
-use host::runs::keys::{self, ApiKey};
 use ports::runs::prelude::*;
+use runs::Scope;
+use runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
 
 use super::client::{raw, request};
 use super::service::{EXPIRED, Host, KEY, OTHER, READER, REVOKED, noop};
 
 #[tokio::test]
-async fn without_a_good_key_nothing_is_said_but_why() {
+async fn without_a_valid_key_the_reply_only_has_the_reason() {
     let host = Host::start().await;
     let unknown = "ilk_live_ffffffffffffffffffffffff";
     let cases: [(&str, Option<String>, &str); 10] = [
@@ -22,7 +22,7 @@ async fn without_a_good_key_nothing_is_said_but_why() {
         ("long", Some(format!("Bearer {}", "k".repeat(5000))), "unauthenticated"),
         ("of a provider", Some("Bearer sk-proj-abcdefghijklmnop1234".to_owned()), "unauthenticated"),
         ("a token", Some("Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln".to_owned()), "unauthenticated"),
-        ("taken back", Some(format!("Bearer {REVOKED}")), "key_revoked"),
+        ("revoked", Some(format!("Bearer {REVOKED}")), "key_revoked"),
         ("over", Some(format!("Bearer {EXPIRED}")), "key_expired"),
     ];
     for (name, authorization, code) in cases {
@@ -37,15 +37,15 @@ async fn without_a_good_key_nothing_is_said_but_why() {
                 assert!(!answer.text().contains("ilk_live_"), "{name}");
                 let presented = authorization.as_deref().and_then(|value| value.split(' ').next_back());
                 let presented = presented.filter(|value| !value.is_empty());
-                let told = format!("{:?} {}", answer.headers, answer.text());
-                assert!(presented.is_none_or(|value| !told.contains(value)), "{name}: {told}");
+                let reply_text = format!("{:?} {}", answer.headers, answer.text());
+                assert!(presented.is_none_or(|value| !reply_text.contains(value)), "{name}: {reply_text}");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn two_keys_are_none() {
+async fn two_keys_in_one_request_are_rejected() {
     let host = Host::start().await;
     let key = format!("Bearer {KEY}");
     let answer =
@@ -54,7 +54,7 @@ async fn two_keys_are_none() {
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_named_before_anything_is_looked_up() {
+async fn a_missing_scope_is_reported_before_any_lookup() {
     let host = Host::start().await;
     let reader = format!("Bearer {READER}");
     let cases = [
@@ -179,7 +179,7 @@ async fn tenants_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn whoever_is_turned_away_is_in_the_audit_log() {
+async fn rejected_callers_are_in_the_audit_log() {
     let host = Host::start().await;
     let entries = |tenant: &str| {
         let entries = host.store.audit(&Tenant::new(tenant), 0, 100, 100).wait().unwrap();
@@ -198,7 +198,7 @@ async fn whoever_is_turned_away_is_in_the_audit_log() {
 #[tokio::test]
 async fn paths_outside_the_protocol_need_no_key_to_be_refused() {
     let host = Host::start().await;
-    for path in ["/", "/runs", "/v2/runs", "/.well-known/other", "/v1"] {
+    for path in ["/", "/workflows", "/v2/runs", "/.well-known/other", "/v1"] {
         raw(host.address, &request("GET", path, &[], None)).await.unwrap().refused(400, "validation_error");
     }
 }

@@ -10,11 +10,11 @@ use ai::provider::http::BaseUrl;
 use ai::provider::mock::Program;
 use axum::body::Body;
 use canon::time::Timestamp;
-use host::executors::installed::{host_facts, load_agents};
-use host::executors::mcp::Servers;
-use host::executors::models::{Models, Options as ModelOptions, Provider, Wire};
-use host::executors::{Executors, Options};
-use host::runs::secrets::NoSecrets;
+use executors::installed::{host_facts, load_agents};
+use executors::mcp::Servers;
+use executors::models::{Models, Options as ModelOptions, Provider, Wire};
+use executors::{Executors, Options};
+use flow::definition::Capabilities;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -32,6 +32,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
+use system::secrets::NoSecrets;
 use tokio::net::TcpListener;
 
 use super::service::{Host, workflow};
@@ -135,7 +136,6 @@ fn message(content: &Value, stop: &str) -> Value {
 
 /// A host with the agent, its model and the servers.
 async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
-    let host = Host::start().await;
     let manifest = json!({
         "name": "vendor.acme.crew", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
@@ -155,8 +155,6 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
         limits: Limits::DEFAULT,
         now: Timestamp(0),
     };
-    let installed = InstalledPacks::open(&host.workspaces.with_file_name("packs")).unwrap();
-    installed.install(&install).unwrap();
     let providers = provider.map(|address| Provider {
         wire: Wire::Anthropic,
         base: BaseUrl::parse(&format!("http://{address}")).unwrap(),
@@ -174,13 +172,17 @@ async fn equipped(provider: Option<SocketAddr>, mcp: SocketAddr) -> Host {
     });
     let servers = Servers::new(Arc::new(NoSecrets));
     let servers = servers.with("library", &format!("http://{mcp}/mcp"), None, Vec::new()).unwrap();
-    host.runs.equip(Executors::new(Options {
-        agents: Some(load_agents(&installed, &host_facts(false)).unwrap().0),
-        models: Some(models),
-        mcp: Some(servers),
-        ..Options::default()
-    }));
-    host
+    Host::start_executing(Capabilities::OURS, |folder| {
+        let installed = InstalledPacks::open(&folder.join("packs")).unwrap();
+        installed.install(&install).unwrap();
+        Executors::new(Options {
+            agents: Some(load_agents(&installed, &host_facts(false)).unwrap().0),
+            models: Some(models),
+            mcp: Some(servers),
+            ..Options::default()
+        })
+    })
+    .await
 }
 
 fn document() -> Value {
@@ -219,9 +221,9 @@ async fn an_agent_over_http_uses_tools_of_a_server_of_the_library() {
     let asked = asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0]["tools"][0]["input_schema"]["required"], json!(["text"]));
-    let told = asked[1]["messages"].as_array().unwrap();
-    assert_eq!(told[1]["content"][1]["id"], "toolu_1");
-    let result = &told[2]["content"][0];
+    let messages = asked[1]["messages"].as_array().unwrap();
+    assert_eq!(messages[1]["content"][1]["id"], "toolu_1");
+    let result = &messages[2]["content"][0];
     assert_eq!((&result["type"], &result["tool_use_id"]), (&json!("tool_result"), &json!("toolu_1")));
     assert_eq!(result["content"], format!("<UNTRUSTED tool=\"{TOOL}\">hello</UNTRUSTED>"));
     let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).cloned().collect::<Vec<_>>();
@@ -233,7 +235,7 @@ async fn an_agent_over_http_uses_tools_of_a_server_of_the_library() {
 }
 
 #[tokio::test]
-async fn the_provider_that_pretends_can_be_told_to_want_tools() {
+async fn the_mock_provider_can_request_tools() {
     let echo = Echo::default();
     let host = equipped(None, library(echo.clone()).await).await;
     let program = json!([

@@ -6,19 +6,18 @@ use std::sync::Arc;
 
 use ai::provider::mock::Program;
 use canon::time::Timestamp;
+use executors::agents::Agents;
+use executors::installed::{host_facts, load_agents};
+use executors::models::{Models, Options as ModelOptions};
+use executors::{Executors, Options};
 use flow::definition::Capabilities;
-use host::executors::agents::Agents;
-use host::executors::installed::{host_facts, load_agents};
-use host::executors::models::{Models, Options as ModelOptions};
-use host::executors::{Executors, Options};
-use host::runs::rates::RateLimits;
-use host::runs::secrets::NoSecrets;
 use packs::archive::Limits;
 use packs::install::{HostFacts, Install, InstalledPacks};
 use packs::path::EntryPath;
 use packs::trust::TrustPolicy;
 use serde_json::{Value, json};
 use server::http::Settings;
+use system::secrets::NoSecrets;
 
 use super::service::{Host, OTHER, protocol_folder, workflow};
 
@@ -32,7 +31,7 @@ pub(crate) fn packs_of(host: &Host) -> PathBuf {
 }
 
 /// Installs a pack with two agents: one that accepts and returns anything, and one with schemas.
-fn install(host: &Host, version: &str) {
+fn install(packs: &Path, version: &str) {
     let manifest = json!({
         "name": "vendor.acme.crew", "version": version, "engines": {"openwop": ">=1.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
@@ -50,17 +49,17 @@ fn install(host: &Host, version: &str) {
             },
         ],
     });
-    install_pack(host, &manifest);
+    install_pack(packs, &manifest);
 }
 
 /// Installs a pack, with the schemas and the prompt that its agents may refer to.
-fn install_pack(host: &Host, manifest: &Value) {
+fn install_pack(packs: &Path, manifest: &Value) {
     let task = json!({"required": ["text"], "additionalProperties": false, "properties": {"text": {"type": "string"}}});
     let returned = json!({"type": "object", "required": ["extracted"]});
     let manifest = manifest.to_string();
     let (task, returned) = (task.to_string(), returned.to_string());
-    install_files(
-        host,
+    install_at(
+        packs,
         &[
             ("pack.json", manifest.as_bytes()),
             ("prompts/strict.md", PROMPT.as_bytes()),
@@ -105,7 +104,6 @@ pub(crate) fn one_agent() -> Agents {
 /// A host with the agent that the protocol fixtures name, which has schemas.
 pub(crate) async fn with_the_structured_fixture() -> Host {
     let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
-    let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
     let manifest = json!({
         "name": "core.openwop.agent-examples", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
         "runtime": {"language": "remote", "entry": "https://acme.example/agents"},
@@ -115,23 +113,29 @@ pub(crate) async fn with_the_structured_fixture() -> Host {
             "handoff": {"taskSchemaRef": "task.json", "returnSchemaRef": "return.json"},
         }],
     });
-    install_pack(&host, &manifest);
-    equip(&host, &[]);
-    host
+    Host::start_executing(mocks, |folder| {
+        let packs = folder.join("packs");
+        install_pack(&packs, &manifest);
+        executors_of(&packs, &[])
+    })
+    .await
 }
 
 /// A host with the agents, and a mock model that returns these texts at the node `n`.
 async fn equipped(replies: &[&str]) -> Host {
     // Some workflows here have mock nodes, like those of a suite.
     let mocks = Capabilities { mock_agent: true, ..Capabilities::OURS };
-    let host = Host::start_capable(Settings::default(), RateLimits::default(), mocks).await;
-    install(&host, "1.0.0");
-    equip(&host, replies);
-    host
+    Host::start_executing(mocks, |folder| {
+        let packs = folder.join("packs");
+        install(&packs, "1.0.0");
+        executors_of(&packs, replies)
+    })
+    .await
 }
 
-fn equip(host: &Host, replies: &[&str]) {
-    let installed = InstalledPacks::open(&packs_of(host)).unwrap();
+/// Executors with the installed agents, and a mock model that returns these texts at the node `n`.
+fn executors_of(packs: &Path, replies: &[&str]) -> Executors {
+    let installed = InstalledPacks::open(packs).unwrap();
     let (agents, unserved) = load_agents(&installed, &host_facts(false)).unwrap();
     assert_eq!(unserved, []);
     let models = Models::new(ModelOptions {
@@ -145,11 +149,7 @@ fn equip(host: &Host, replies: &[&str]) {
     });
     let replies: Vec<Value> = replies.iter().map(|text| json!({"content": text})).collect();
     models.programs().program("n", Program::read(&json!(replies)).unwrap());
-    host.runs.equip(Executors::new(Options {
-        agents: Some(agents),
-        models: Some(models),
-        ..Options::default()
-    }));
+    Executors::new(Options { agents: Some(agents), models: Some(models), ..Options::default() })
 }
 
 async fn events(host: &Host, run_id: &str) -> Vec<Value> {
@@ -160,11 +160,14 @@ async fn events(host: &Host, run_id: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
-    let host = Host::start().await;
-    install(&host, "1.0.0");
-    // Of two versions, the higher one is used.
-    install(&host, "1.1.0");
-    equip(&host, &[]);
+    let host = Host::start_executing(Capabilities::OURS, |folder| {
+        let packs = folder.join("packs");
+        install(&packs, "1.0.0");
+        // Of two versions, the higher one is used.
+        install(&packs, "1.1.0");
+        executors_of(&packs, &[])
+    })
+    .await;
     let listed = host.get("/v1/agents").await.expect(200);
     assert_eq!(listed["total"], 2);
     let entry = |place: usize| listed["agents"][place].clone();
@@ -188,7 +191,7 @@ async fn the_agents_of_installed_packs_are_listed_and_their_prompts_are_not() {
     );
     assert_eq!((entry(0).get("memoryDegraded"), &entry(1)["description"]), (None, &json!("Writes.")));
     assert_eq!(host.get(&format!("/v1/agents/{WRITER}")).await.expect(200), entry(1));
-    host.get("/v1/agents/vendor.acme.agents.nobody").await.refused(404, "agent_not_found");
+    host.get("/v1/agents/vendor.acme.agents.unknown").await.refused(404, "agent_not_found");
     host.send("GET", "/v1/agents", &[], None).await.refused(401, "unauthenticated");
     // The inventory is the same for all tenants.
     assert_eq!(host.get_as(OTHER, "/v1/agents").await.expect(200), listed);
@@ -219,9 +222,9 @@ fn crew(name: &str, members: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
+async fn packs_that_cannot_be_loaded_are_listed_and_hide_no_others() {
     let settings = Settings { test_seams: true, ..Default::default() };
-    let host = Host::start_equipped_with(settings, &[], Some(one_agent())).await;
+    let host = Host::start_equipped_with(settings, &[], Some(one_agent()), None).await;
     let needs = json!({"peerDependencies": {"host.uiPlugins": "^1"}});
     let mut could_use = needs.clone();
     could_use["peerDependenciesMeta"] = json!({"host.uiPlugins": {"optional": true}});
@@ -231,7 +234,7 @@ async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
         ("vendor.acme.needs", needs),
         ("vendor.acme.unread", json!({})),
     ] {
-        install_pack(&host, &crew(name, &members));
+        install_pack(&packs_of(&host), &crew(name, &members));
     }
     let place = |name: &str| packs_of(&host).join(name).join("1.0.0");
     std::fs::write(place("vendor.acme.changed").join("pack.json"), b"{}").unwrap();
@@ -245,13 +248,14 @@ async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
     assert_eq!(shown(1), (json!("vendor.acme.needs"), 0, json!([])));
     let mut unserved: Vec<_> = listed["unserved"].as_array().unwrap().iter().collect();
     unserved.sort_by_key(|pack| pack["pack"].to_string());
-    let told: Vec<_> = unserved.iter().map(|pack| (&pack["pack"], pack["code"].as_str().unwrap())).collect();
+    let listed: Vec<_> =
+        unserved.iter().map(|pack| (&pack["pack"], pack["code"].as_str().unwrap())).collect();
     let expected = [
         (&json!("vendor.acme.changed@1.0.0"), "pack_load_failure"),
         (&json!("vendor.acme.needs@1.0.0"), "pack_peer_dependency_missing"),
         (&json!("vendor.acme.unread@1.0.0"), "pack_load_failure"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     let agents = host.get("/v1/agents").await.expect(200);
     assert_eq!(
         (&agents["total"], &agents["agents"][0]["agentId"]),
@@ -269,7 +273,7 @@ async fn packs_that_are_not_served_hide_no_others_and_are_told_of() {
 }
 
 #[tokio::test]
-async fn a_run_of_a_workflow_that_is_written_for_an_agent_is_held_to_its_schemas() {
+async fn a_run_for_an_agent_is_validated_against_the_agents_schemas() {
     let host = equipped(&[]).await;
     let runtime = &host.get("/.well-known/openwop").await.expect(200)["agents"]["manifestRuntime"];
     assert_eq!(*runtime, json!({"supported": true, "handoffValidation": true, "installScope": "host"}));
@@ -301,7 +305,7 @@ async fn a_run_of_a_workflow_that_is_written_for_an_agent_is_held_to_its_schemas
 async fn a_workflow_whose_required_agent_is_missing_is_rejected() {
     let host = equipped(&[]).await;
     let mut document = workflow("extract", &[("end", "core.end", json!({}))], &json!([]));
-    document["metadata"]["requiresAgentId"] = "vendor.acme.agents.nobody".into();
+    document["metadata"]["requiresAgentId"] = "vendor.acme.agents.unknown".into();
     let refused = host.post("/v1/workflows", &document).await.refused(400, "validation_error");
     assert_eq!(refused["details"]["requiredCapability"], "agents.manifestRuntime");
     assert_eq!(refused["details"]["fields"][0]["path"], "/metadata/requiresAgentId");
@@ -312,7 +316,7 @@ async fn a_workflow_whose_required_agent_is_missing_is_rejected() {
 /// Finding 7: `agents.manifestRuntime` promises at least one agent, and `/v1/agents` is 404 where it is not advertised.
 #[tokio::test]
 async fn agents_are_advertised_and_listed_only_if_one_is_installed() {
-    let without = Host::start_equipped_with(Settings::default(), &[], Some(Agents::default())).await;
+    let without = Host::start_equipped_with(Settings::default(), &[], Some(Agents::default()), None).await;
     let said = without.get("/.well-known/openwop").await.expect(200);
     assert!(said["agents"]["manifestRuntime"].is_null(), "{said}");
     without.get("/v1/agents").await.refused(404, "not_found");
@@ -342,7 +346,7 @@ async fn an_agent_of_a_pack_does_a_task_with_a_model() {
     let decided = log.iter().find(|event| event["type"] == "agent.decided").unwrap();
     assert_eq!(decided["payload"], json!({"agentId": STRICT, "decision": {"extracted": 1}}));
     assert!(log.iter().any(|event| event["type"] == "provider.usage"));
-    assert!(!json!(log).to_string().contains("between us"), "nobody is shown the prompt of an agent");
+    assert!(!json!(log).to_string().contains("between us"), "the prompt of an agent is not shown");
 
     for _ in 0..2 {
         let run_id = host.create_with(&asked).await;
@@ -394,7 +398,7 @@ async fn tools_of_an_agent_are_names_on_its_list_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
+async fn a_workflow_with_an_invalid_agent_is_rejected_at_registration() {
     let host = equipped(&[]).await;
     let with = |config: Value, inputs: Value| {
         let mut document = workflow("wrong", &[("n", "core.agents.run", config)], &json!([]));
@@ -403,7 +407,7 @@ async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
     };
     let cases = [
         (with(json!({}), json!({})), "names no agent"),
-        (with(json!({"agentId": "vendor.acme.agents.nobody"}), json!({})), "no installed pack"),
+        (with(json!({"agentId": "vendor.acme.agents.unknown"}), json!({})), "no installed pack"),
         (with(json!({"agentId": STRICT}), json!({"text": {"type": "static", "value": 1}})), "the task"),
         (with(json!({"agentId": WRITER, "unknown": 1}), json!({})), "unknown"),
     ];
@@ -430,7 +434,7 @@ async fn what_is_known_to_be_wrong_about_an_agent_is_refused_at_registration() {
 }
 
 #[tokio::test]
-async fn how_sure_an_agent_has_to_be_is_what_its_pack_says_unless_the_caller_says_otherwise() {
+async fn the_confidence_threshold_is_the_packs_unless_the_caller_sets_one() {
     let host = equipped(&[]).await;
     let mock = |agent_id: &str| json!({"agentId": agent_id, "mockConfidence": 0.5});
     for (id, agent_id) in [("conformance-strict", STRICT), ("conformance-writer", WRITER)] {

@@ -71,7 +71,7 @@ async fn every_encoding_holds_the_same_bytes() {
         }
         assert_eq!(decoded, plain.body);
         let tag = encoded.header("etag").unwrap();
-        assert_ne!(Some(tag), plain.header("etag"), "other bytes, another tag");
+        assert_ne!(Some(tag), plain.header("etag"), "different contents, different ETag");
         assert_eq!(read(&host, &run_id, &[("if-none-match", tag)]).await.status, 304);
     }
 }

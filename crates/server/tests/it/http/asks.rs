@@ -34,9 +34,9 @@ async fn a_model_that_cannot_do_what_the_node_needs_is_not_asked() {
         }
         let (run_id, run) = asked(&host, &config, &json!({})).await;
         assert_eq!(run["error"]["code"], "capability_not_provided", "{run}");
-        let told = events(&host, &run_id, "model.capability.insufficient").await;
-        assert_eq!(told[0]["payload"]["missingCapabilities"], json!(["vision-input"]));
-        assert_eq!(told[0]["payload"]["fallbackAttempted"], attempted);
+        let events_of_run = events(&host, &run_id, "model.capability.insufficient").await;
+        assert_eq!(events_of_run[0]["payload"]["missingCapabilities"], json!(["vision-input"]));
+        assert_eq!(events_of_run[0]["payload"]["fallbackAttempted"], attempted);
         assert_eq!(
             events(&host, &run_id, "provider.usage").await,
             Vec::<Value>::new(),
@@ -46,7 +46,7 @@ async fn a_model_that_cannot_do_what_the_node_needs_is_not_asked() {
 }
 
 #[tokio::test]
-async fn what_a_model_thought_is_told_unless_the_caller_does_not_want_it() {
+async fn reasoning_is_recorded_unless_the_caller_turns_it_off() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     for (configurable, count) in [(json!({}), 1), (json!({"reasoningVerbosity": "off"}), 0)] {
         let program =
@@ -55,18 +55,18 @@ async fn what_a_model_thought_is_told_unless_the_caller_does_not_want_it() {
         let body = json!({"configurable": configurable});
         let (run_id, run) = asked(&host, &json!({"userPrompt": "x"}), &body).await;
         assert_eq!(run["nodeStates"]["ask"]["outputs"]["content"], "Yes.", "{run}");
-        let told = events(&host, &run_id, "agent.reasoned").await;
-        assert_eq!(told.len(), count);
-        if let Some(told) = told.first() {
-            assert_eq!(told["payload"]["reasoning"], "It is so because.");
-            assert_eq!(told["payload"]["agentId"], "node:ask");
+        let events_of_run = events(&host, &run_id, "agent.reasoned").await;
+        assert_eq!(events_of_run.len(), count);
+        if let Some(events_of_run) = events_of_run.first() {
+            assert_eq!(events_of_run["payload"]["reasoning"], "It is so because.");
+            assert_eq!(events_of_run["payload"]["agentId"], "node:ask");
         }
         host.post("/v1/host/sample/test/reset", &json!({})).await.expect(200);
     }
 }
 
 #[tokio::test]
-async fn a_caller_chooses_among_the_providers_that_are_served_and_never_a_credential() {
+async fn a_caller_can_choose_a_provider_but_never_a_credential() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     for configurable in [
         json!({"ai": {"provider": "mock", "model": "m-1"}}),

@@ -19,8 +19,8 @@ pub(super) const CANARIES: [&str; 7] = [
 /// Asserts that a reply does not echo the credential.
 #[track_caller]
 fn quiet(answer: &Answer, canary: &str) {
-    let told = format!("{:?} {}", answer.headers, answer.text());
-    assert!(!told.contains(canary), "{told}");
+    let reply_text = format!("{:?} {}", answer.headers, answer.text());
+    assert!(!reply_text.contains(canary), "{reply_text}");
 }
 
 /// Reads everything that a client can read about a run.
@@ -38,7 +38,7 @@ async fn read_everything(host: &Host, run_id: &str, canary: &str) {
 }
 
 #[tokio::test]
-async fn a_credential_that_came_in_by_the_wrong_door_is_nowhere_afterwards() {
+async fn a_credential_in_the_wrong_field_is_stored_and_shown_nowhere() {
     let host = Host::start().await;
     host.register(&noop()).await;
     for canary in CANARIES {

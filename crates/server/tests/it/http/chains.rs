@@ -92,7 +92,7 @@ async fn a_chain_of_an_installed_pack_is_expanded_while_its_signature_holds() {
 }
 
 #[tokio::test]
-async fn a_chain_is_taken_from_the_version_that_is_asked_for_and_no_other_pack_matters() {
+async fn a_chain_is_read_from_the_requested_version_only() {
     let host = seams().await;
     install_signed(&host, &manifest("1.0.0", "core.noop"), &key(1));
     install_signed(&host, &manifest("1.1.0", "vendor.acme.nodes.nothing"), &key(1));

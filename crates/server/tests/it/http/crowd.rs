@@ -106,7 +106,7 @@ async fn two_thousand_readers_of_one_run_see_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_that_do_not_read_hold_nobody_up_and_miss_nothing() {
+async fn slow_readers_delay_no_other_reader_and_miss_nothing() {
     let host = Host::start().await;
     host.register(&noop()).await;
     // More than the socket buffers hold, after a gate that opens when all readers are connected.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::id::WorkflowId;
+use runs::EndedRuns;
 use serde_json::Value;
-use server::http::{Settings, capability_names};
+use server::http::{RunFacts, Settings, capability_names};
 
 use super::agents::one_agent;
 use super::client::Answer;
@@ -15,7 +16,7 @@ async fn open(host: &Host, path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn discovery_is_open_and_says_what_the_profiles_look_for() {
+async fn discovery_is_public_and_has_what_the_profiles_require() {
     let host = Host::start().await;
     host.fixtures.set(["conformance-noop", "mine", "openwop-smoke-x"].map(WorkflowId::new));
     let answer = open(&host, "/.well-known/openwop").await;
@@ -80,7 +81,7 @@ async fn the_document_fulfils_the_predicates_of_the_profiles_that_are_served() {
     }
     assert_eq!(said["idempotency"]["crossRegion"], "single-region");
     assert!(said["engineVersion"].is_u64() && said["eventLogSchemaVersion"] == 2);
-    assert!(said.get("secrets").is_none(), "no secret is served here, and none is advertised");
+    assert!(said.get("secrets").is_none(), "this host has no secrets, so none are advertised");
 }
 
 /// Findings 12 and 13 of the review against the current suite: these were served but not advertised.
@@ -94,7 +95,7 @@ async fn suppressed_effects_compact_tools_and_editions_of_mcp_are_advertised() {
     assert_eq!(said["protocolVersion"], "1.0");
     assert_eq!(
         (&said["protocolVersions"], &said["preferredVersion"]),
-        (&serde_json::json!(["1.0"]), &"1.0".into())
+        (&serde_json::json!(["1.0", "2.0"]), &"1.0".into())
     );
 }
 
@@ -126,7 +127,7 @@ fn local(schema: &mut Value) {
 }
 
 #[tokio::test]
-async fn discovery_is_as_its_schema_says() {
+async fn discovery_matches_its_schema() {
     let Some(mut schema) = protocol_file("schemas/capabilities.schema.json") else { return };
     local(&mut schema);
     // Older clients look for the path of the mount here; the schema was added later.
@@ -154,7 +155,7 @@ async fn discovery_is_as_its_schema_says() {
 }
 
 #[tokio::test]
-async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
+async fn models_are_advertised_only_if_they_are_available() {
     let families = ["aiProviders", "providerUsage", "envelopes", "workflowChainPacks"];
     let without = open(&Host::start().await, "/.well-known/openwop").await.expect(200);
     let seams = Settings { test_seams: true, ..Settings::default() };
@@ -175,9 +176,9 @@ async fn models_are_told_of_where_they_are_served_and_nowhere_else() {
         ["recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold", "reasoningVerbosity"];
     let of_models = ["ai.provider", "ai.model", "model", "temperature", "maxTokens", "promptOverrides"];
     for (host, expected) in [(&without, always.to_vec()), (&with, [&always[..], &of_models].concat())] {
-        let told: BTreeSet<&str> =
+        let listed: BTreeSet<&str> =
             host["configurable"].as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(told, expected.into_iter().collect(), "what is taken is told");
+        assert_eq!(listed, expected.into_iter().collect(), "the supported kinds are advertised");
         let reasoning = serde_json::json!({"verbosity": "summary", "tokenLimit": 512, "streaming": true});
         assert_eq!(host["agents"]["reasoning"], reasoning);
     }
@@ -224,7 +225,7 @@ async fn health_is_open_and_metrics_are_not() {
 }
 
 #[tokio::test]
-async fn a_trace_is_carried_on() {
+async fn a_trace_is_continued() {
     let host = Host::start().await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
@@ -232,9 +233,9 @@ async fn a_trace_is_carried_on() {
     let headers = [("traceparent", parent.as_str()), ("tracestate", vendors)];
     let answer = host.send("GET", "/healthz", &headers, None).await;
     assert_eq!(answer.header("tracestate"), Some(vendors));
-    let told = answer.header("traceparent").unwrap();
-    assert!(told.starts_with(&format!("00-{trace}-")) && told.ends_with("-01"), "{told}");
-    assert_ne!(told, parent);
+    let listed = answer.header("traceparent").unwrap();
+    assert!(listed.starts_with(&format!("00-{trace}-")) && listed.ends_with("-01"), "{listed}");
+    assert_ne!(listed, parent);
     assert_eq!(open(&host, "/healthz").await.header("traceparent").unwrap().len(), 55);
 }
 
@@ -263,7 +264,7 @@ async fn runs_are_counted_by_how_they_ended() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line} in\n{text}");
     }
-    assert!(!text.contains(&waiting), "nothing of a run is told");
+    assert!(!text.contains(&waiting), "metrics contain no run id");
 }
 
 /// A host with all optional features: seams, spans, plugins, secrets, agents, traces and an MCP server.
@@ -276,8 +277,9 @@ async fn with_everything() -> (Host, Settings) {
         ..Settings::default()
     };
     let other = Host::start().await;
-    let host = Host::start_equipped_with(settings, &[other.address], Some(one_agent())).await;
-    assert!(host.runs.ended_runs().is_some());
+    let ended_runs = Some(EndedRuns::queue().0);
+    let host = Host::start_equipped_with(settings, &[other.address], Some(one_agent()), ended_runs).await;
+    assert!(host.runs.is_traced());
     (host, settings)
 }
 
@@ -321,14 +323,14 @@ async fn every_family_that_is_advertised_has_a_row_in_the_table_of_conformance()
 }
 
 #[tokio::test]
-async fn what_packs_may_ask_for_is_what_is_advertised() {
+async fn packs_may_require_exactly_the_advertised_capabilities() {
     let (full, all) = with_everything().await;
     let seams = Settings { test_seams: true, ..Settings::default() };
     for (host, settings) in [(full, all), (Host::start_with(seams).await, seams)] {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
         let families = document["capabilities"].as_object().unwrap();
         let (runs, executors) = (&host.runs, host.runs.executors().unwrap());
-        let names = capability_names(runs, executors, &settings, runs.is_traced());
+        let names = capability_names(RunFacts::of(runs), executors, &settings, runs.is_traced());
         // Packs cannot use the test catalogue.
         for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
             assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");

@@ -15,12 +15,12 @@ enum End {
     /// The run fails with this code.
     Failed(&'static str),
     /// The run stays in this status until it gets an answer or time passes.
-    Stands(&'static str),
+    Waits(&'static str),
     /// The workflow is refused because this is not supported.
     Refused(&'static str),
 }
 
-use End::{Completed, Failed, Refused, Stands};
+use End::{Completed, Failed, Refused, Waits};
 
 /// Not supported on this host, and reported when the workflow is registered.
 const A2A: End = Refused("/nodes/0/typeId");
@@ -33,7 +33,7 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-a2a-task-roundtrip", A2A),
         plain("conformance-agent-channel-dispatch", Refused("agents.deployment")),
         plain("conformance-agent-identity", Completed),
-        plain("conformance-agent-low-confidence", Stands("waiting-approval")),
+        plain("conformance-agent-low-confidence", Waits("waiting-approval")),
         plain("conformance-agent-memory-cross-tenant", MEMORY),
         plain("conformance-agent-memory-redaction", MEMORY),
         plain("conformance-agent-memory-roundtrip", MEMORY),
@@ -45,19 +45,19 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-agent-pack-provenance", Completed),
         plain("conformance-agent-reasoning", Completed),
         plain("conformance-agent-reasoning-streaming", Completed),
-        plain("conformance-approval", Stands("waiting-approval")),
-        plain("conformance-cancellable", Stands("running")),
+        plain("conformance-approval", Waits("waiting-approval")),
+        plain("conformance-cancellable", Waits("running")),
         plain("conformance-cap-breach", Completed),
         plain("conformance-capability-missing", Failed("capability_not_provided")),
         plain("conformance-channel-ttl", Completed),
-        plain("conformance-clarification", Stands("waiting-input")),
+        plain("conformance-clarification", Waits("waiting-input")),
         plain("conformance-configurable-schema", Completed),
-        plain("conformance-conversation-capability-negotiation", Stands("waiting-approval")),
+        plain("conformance-conversation-capability-negotiation", Waits("waiting-approval")),
         plain("conformance-conversation-lifecycle", Completed),
         plain("conformance-conversation-replay", Completed),
         plain("conformance-conversation-vs-clarification", Completed),
         with("conformance-delay", json!({"inputs": {"delayMs": 20}}), Completed),
-        plain("conformance-dispatch-cancellable-child", Stands("running")),
+        plain("conformance-dispatch-cancellable-child", Waits("running")),
         plain("conformance-dispatch-cross-worker-handoff", Completed),
         plain("conformance-dispatch-cross-worker-handoff-child-a", Completed),
         plain("conformance-dispatch-cross-worker-handoff-child-b", Completed),
@@ -80,21 +80,21 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-failure", Failed("conformance_test_failure")),
         with("conformance-idempotent", json!({"inputs": {"nonce": "n"}}), Completed),
         with("conformance-identity", json!({"inputs": {"payload": {"a": [1]}}}), Completed),
-        plain("conformance-interrupt-auth-required", Stands("waiting-approval")),
-        plain("conformance-interrupt-external-event", Stands("waiting-external")),
-        plain("conformance-interrupt-parent-child-cancel", Stands("waiting-approval")),
-        plain("conformance-interrupt-parent-child-cancel-child", Stands("waiting-approval")),
-        plain("conformance-interrupt-quorum", Stands("waiting-approval")),
+        plain("conformance-interrupt-auth-required", Waits("waiting-approval")),
+        plain("conformance-interrupt-external-event", Waits("waiting-external")),
+        plain("conformance-interrupt-parent-child-cancel", Waits("waiting-approval")),
+        plain("conformance-interrupt-parent-child-cancel-child", Waits("waiting-approval")),
+        plain("conformance-interrupt-quorum", Waits("waiting-approval")),
         plain("conformance-mcp-tool-roundtrip", Completed),
         plain("conformance-message-reducer", Completed),
         plain("conformance-model-capability-insufficient", Failed("capability_not_provided")),
-        plain("conformance-multi-agent-confidence-escalation", Stands("waiting-input")),
+        plain("conformance-multi-agent-confidence-escalation", Waits("waiting-input")),
         plain("conformance-multi-agent-handoff", Completed),
         plain("conformance-multi-agent-handoff-child", Completed),
         plain("conformance-multi-node", Completed),
         plain("conformance-noop", Completed),
         plain("conformance-orchestrator-dispatch", Completed),
-        plain("conformance-orchestrator-low-confidence", Stands("waiting-approval")),
+        plain("conformance-orchestrator-low-confidence", Waits("waiting-approval")),
         plain("conformance-orchestrator-terminate", Completed),
         plain("conformance-phase4-nondet-tool", Completed),
         plain("conformance-phase4-replay-divergence", Completed),
@@ -114,8 +114,8 @@ fn table() -> BTreeMap<&'static str, (Value, End)> {
         plain("conformance-subworkflow-input-mapping", Completed),
         plain("conformance-subworkflow-input-mapping-child", Completed),
         plain("conformance-subworkflow-input-mapping-no-default", Completed),
-        plain("conformance-subworkflow-mid-run-mutation", Stands("waiting-approval")),
-        plain("conformance-subworkflow-mid-run-mutation-child", Stands("waiting-approval")),
+        plain("conformance-subworkflow-mid-run-mutation", Waits("waiting-approval")),
+        plain("conformance-subworkflow-mid-run-mutation-child", Waits("waiting-approval")),
         plain("conformance-subworkflow-parent", Completed),
         plain("conformance-version-fold", Completed),
         plain("conformance-wasm-pack-memory-cap-breach", Failed("sandbox_memory_exceeded")),
@@ -162,7 +162,7 @@ async fn begin(host: &Host, id: &str, body: &Value) -> String {
 }
 
 /// Waits until a run has a status.
-async fn stands(host: &Host, run_id: &str, status: &str) -> Value {
+async fn wait_for_status(host: &Host, run_id: &str, status: &str) -> Value {
     loop {
         let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
         let now = run["status"].as_str().unwrap().to_owned();
@@ -221,20 +221,20 @@ async fn every_fixture_reaches_its_outcome_or_is_refused_with_what_is_missing() 
                     "{id}: {run}"
                 );
             }
-            Stands(status) => {
-                stands(&host, &run_id, status).await;
+            Waits(status) => {
+                wait_for_status(&host, &run_id, status).await;
             }
             Refused(_) => {}
         }
-        let told = events(&host, &published, &run_id).await;
-        assert!(!told.is_empty(), "{id}");
-        assert!(!json!(told).to_string().contains(CANARY.1), "{id} shows a secret");
+        let events_of_run = events(&host, &published, &run_id).await;
+        assert!(!events_of_run.is_empty(), "{id}");
+        assert!(!json!(events_of_run).to_string().contains(CANARY.1), "{id} shows a secret");
     }
     assert_eq!(refused, BTreeMap::new());
 }
 
 #[tokio::test]
-async fn the_fixture_of_handoffs_is_held_to_the_schemas_of_its_agent() {
+async fn the_handoff_fixture_is_validated_against_its_agents_schemas() {
     let (Some(fixtures), Some(published)) = (protocol_folder("fixtures"), Published::read()) else { return };
     let id = "conformance-agent-pack-handoff-schema-validation";
     let fixture = fixtures.iter().find(|fixture| fixture["id"] == id).unwrap();
@@ -250,14 +250,14 @@ async fn the_fixture_of_handoffs_is_held_to_the_schemas_of_its_agent() {
         // The run is created regardless of its inputs.
         let run_id = begin(&host, id, &json!({"inputs": inputs})).await;
         let run = host.end_of(&run_id).await;
-        let told = events(&host, &published, &run_id).await;
-        let kinds = kinds(&told);
+        let events_of_run = events(&host, &published, &run_id).await;
+        let kinds = kinds(&events_of_run);
         let Some(code) = code else {
             assert_eq!(run["status"], "completed", "{inputs}: {run}");
             continue;
         };
         assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!(code)), "{inputs}");
-        let failed = told.iter().find(|event| event["type"] == "node.failed").unwrap();
+        let failed = events_of_run.iter().find(|event| event["type"] == "node.failed").unwrap();
         assert_eq!(failed["payload"]["error"]["code"], code, "{inputs}");
         for never in ["node.started", "node.completed"] {
             assert!(!kinds.contains(&never), "no node begins, and nothing is kept: {inputs}: {kinds:?}");
@@ -329,8 +329,8 @@ async fn envelopes_are_asked_for_again_cut_off_refused_and_recovered_as_the_fixt
             Some(code) => assert_eq!(run["error"]["code"], code, "{name}: {run}"),
         }
         assert!(!run["error"].to_string().contains("rather"), "what a model says is in no error: {run}");
-        let told = events(&host, &published, &run_id).await;
-        let all = kinds(&told);
+        let events_of_run = events(&host, &published, &run_id).await;
+        let all = kinds(&events_of_run);
         let envelopes: Vec<&str> = all.iter().filter_map(|kind| kind.strip_prefix("envelope.")).collect();
         assert_eq!(envelopes, expected, "{name}");
         assert_eq!(all.contains(&"cap.breached"), name == "truncation-cap-exhaustion", "{name}");
@@ -376,9 +376,10 @@ async fn prompts_are_resolved_layer_by_layer_and_composed_before_a_model_is_aske
     for (id, count) in [("conformance-prompt-end-to-end", 1), ("conformance-prompt-all-four-kinds", 5)] {
         let run_id = begin(&host, id, &json!({})).await;
         assert_eq!(host.end_of(&run_id).await["status"], "completed", "{id}");
-        let told = events(&host, &published, &run_id).await;
+        let events_of_run = events(&host, &published, &run_id).await;
         let places = |wanted: &str| -> Vec<usize> {
-            told.iter()
+            events_of_run
+                .iter()
                 .enumerate()
                 .filter(|(_, event)| event["type"] == wanted)
                 .map(|(place, _)| place)
@@ -388,7 +389,7 @@ async fn prompts_are_resolved_layer_by_layer_and_composed_before_a_model_is_aske
         assert_eq!((resolved.len(), composed.len()), (count, count), "{id}");
         assert!(resolved.iter().max() < composed.iter().min(), "{id}");
         for place in resolved {
-            let chain = told[place]["payload"]["chain"].as_array().unwrap();
+            let chain = events_of_run[place]["payload"]["chain"].as_array().unwrap();
             assert_eq!(chain.len(), 7, "every layer is listed");
             let applied: Vec<&Value> = chain.iter().filter(|entry| entry["applied"] == true).collect();
             assert_eq!((applied.len(), &applied[0]["layer"]), (1, &json!("node")));
@@ -402,8 +403,8 @@ async fn prompts_are_resolved_layer_by_layer_and_composed_before_a_model_is_aske
     host.register(&fallback).await;
     let run_id = begin(&host, "conformance-prompt-fallback", &json!({})).await;
     assert_eq!(host.end_of(&run_id).await["status"], "completed");
-    let told = events(&host, &published, &run_id).await;
-    let user = told.iter().find(|event| event["payload"]["kind"] == "user").unwrap();
+    let events_of_run = events(&host, &published, &run_id).await;
+    let user = events_of_run.iter().find(|event| event["payload"]["kind"] == "user").unwrap();
     let applied = user["payload"]["chain"].as_array().unwrap().iter().find(|entry| entry["applied"] == true);
     assert_eq!(applied.unwrap()["layer"], "workflow-defaults");
     for (kind, reference) in
@@ -426,8 +427,9 @@ async fn a_tool_in_the_place_of_a_model_is_called_once_and_its_words_are_marked(
     assert_eq!((&outputs["untrustedContent"], &outputs["isError"]), (&json!(true), &json!(false)), "{run}");
     let content = outputs["content"].as_str().unwrap();
     assert!(content.starts_with("<UNTRUSTED") && content.contains("roundtrip-probe"), "{content}");
-    let told = events(&host, &published, &run_id).await;
-    let tools: Vec<&str> = kinds(&told).into_iter().filter(|kind| kind.starts_with("agent.tool")).collect();
+    let events_of_run = events(&host, &published, &run_id).await;
+    let tools: Vec<&str> =
+        kinds(&events_of_run).into_iter().filter(|kind| kind.starts_with("agent.tool")).collect();
     assert_eq!(tools, ["agent.toolCalled", "agent.toolReturned"]);
     assert_eq!(other.get("/v1/runs").await.expect(200)["runs"].as_array().unwrap().len(), 1);
     let fork = json!({"mode": "replay", "fromSeq": 0});
@@ -436,12 +438,12 @@ async fn a_tool_in_the_place_of_a_model_is_called_once_and_its_words_are_marked(
     assert_eq!(
         other.get("/v1/runs").await.expect(200)["runs"].as_array().unwrap().len(),
         1,
-        "a replay calls nobody"
+        "a replay calls no tool"
     );
 }
 
 #[tokio::test]
-async fn a_key_for_requests_is_the_same_however_often_it_is_made() {
+async fn the_cache_key_of_a_request_is_deterministic() {
     let host = Host::start_equipped(&[]).await;
     let keyed = |id: &str, mode: Value| {
         let mut keyed = workflow(id, &[("key", "core.openwop.http.idempotency-key", mode)], &json!([]));

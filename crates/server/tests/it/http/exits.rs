@@ -6,7 +6,7 @@ use super::canaries::CANARIES;
 use super::service::{Host, KEY, workflow};
 
 /// Requests a document or a stream of an ended run.
-async fn told(host: &Host, path: &str, accept: &str) -> String {
+async fn body_of(host: &Host, path: &str, accept: &str) -> String {
     let key = format!("Bearer {KEY}");
     let answer = host.send("GET", path, &[("authorization", &key), ("accept", accept)], None).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -29,11 +29,11 @@ async fn events_of(host: &Host, run_id: &str, other: &str) -> Vec<(String, Strin
         &format!(":diff?against={run_id}"),
     ] {
         let path = format!("/v1/runs/{run_id}{path}");
-        let text = told(host, &path, "*/*").await;
+        let text = body_of(host, &path, "*/*").await;
         exits.push((path, text));
     }
     let path = format!("/v1/runs/{run_id}/events?streamMode=debug");
-    let page = told(host, &path, "application/json").await;
+    let page = body_of(host, &path, "application/json").await;
     exits.push((format!("{path} as JSON"), page));
     exits
 }
@@ -46,7 +46,7 @@ async fn states_of(host: &Host, run_id: &str) -> Vec<(String, String)> {
         format!("/v1/runs/{run_id}/events?streamMode=values"),
         "/v1/runs".into(),
     ] {
-        let text = told(host, &path, "*/*").await;
+        let text = body_of(host, &path, "*/*").await;
         exits.push((path, text));
     }
     exits
@@ -107,7 +107,7 @@ async fn played(host: &Host, workflow_id: &str, word: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_looks_like_a_credential_is_in_no_event_that_leaves_and_nodes_have_it() {
+async fn credentials_are_redacted_in_events_but_available_to_nodes() {
     let host = Host::start().await;
     let declared = json!([{"name": "word", "type": "string"}]);
     host.register(&asking("asking", &declared)).await;
@@ -140,7 +140,7 @@ async fn what_looks_like_a_credential_is_in_no_event_that_leaves_and_nodes_have_
 }
 
 #[tokio::test]
-async fn what_the_author_marked_as_sensitive_is_at_no_exit() {
+async fn sensitive_values_appear_in_no_output() {
     const WORD: &str = "open sesame";
     let host = Host::start().await;
     for mode in ["mask", "omit", "hash"] {

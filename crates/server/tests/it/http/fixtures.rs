@@ -52,7 +52,7 @@ async fn fixtures_end_as_they_should() {
 }
 
 #[tokio::test]
-async fn fixtures_that_wait_go_on_when_they_are_answered() {
+async fn waiting_fixtures_continue_when_they_are_answered() {
     let host = suite().await;
     let accept = |voter: &str| json!({"action": "accept", "voter": voter});
     let cases = [
@@ -89,7 +89,7 @@ async fn fixtures_that_wait_go_on_when_they_are_answered() {
 }
 
 #[tokio::test]
-async fn a_parent_takes_its_children_along() {
+async fn cancelling_a_parent_cancels_its_children() {
     let host = suite().await;
     for id in ["conformance-interrupt-parent-child-cancel-child", "conformance-interrupt-parent-child-cancel"]
     {

@@ -59,58 +59,48 @@ async fn options_that_are_null_are_not_set() {
 
 /// An API client outside of `/v1` was redirected to the sign-in page, or asked to send forms (finding 4 of the review of clients).
 #[tokio::test]
-async fn programs_outside_of_v1_are_told_which_path_to_use_and_browsers_see_pages() {
-    let pages = Router::new().fallback(async || Redirect::to("/sign-in"));
+async fn programs_outside_of_v1_get_version_2_or_the_path_to_use_and_browsers_get_pages() {
+    let pages = Router::new().fallback(async || Redirect::to("/console/sign-in"));
     let host = Host::start_with_pages(Settings::default(), pages).await;
     let bearer = format!("Bearer {KEY}");
     let (key, json) = (("authorization", bearer.as_str()), ("accept", "application/json"));
     let cases: [Case<'_>; 10] = [
-        ("GET", "/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
-        ("GET", "/runs", &[json], 400, "validation_error", Some("/v1/runs")),
-        ("GET", "/runs/run_1", &[key], 400, "validation_error", Some("/v1/runs/{runId}")),
-        (
-            "POST",
-            "/runs",
-            &[key, ("content-type", "application/json")],
-            400,
-            "validation_error",
-            Some("/v1/runs"),
-        ),
+        ("GET", "/runs", &[json], 401, "unauthenticated", None),
+        ("GET", "/runs/run_1", &[key], 404, "not_found", None),
+        ("POST", "/runs", &[key, ("content-type", "application/json")], 400, "validation_error", None),
         ("GET", "/v2/runs", &[key, json], 400, "validation_error", Some("/v1/runs")),
-        ("GET", "/openapi.json", &[json], 400, "validation_error", Some("/v1/openapi.json")),
+        ("GET", "/workflows", &[key, json], 400, "validation_error", Some("/v1/workflows")),
+        ("GET", "/foo", &[key, ("openwop-version", "2.0")], 404, "not_found", None),
         ("GET", "/foo", &[("accept", "*/*")], 400, "validation_error", None),
         ("GET", "/", &[json], 400, "validation_error", None),
-        (
-            "GET",
-            "/runs",
-            &[key, json, ("openwop-version", "2.0")],
-            406,
-            "protocol_version_unsupported",
-            Some("/v1/runs"),
-        ),
+        ("GET", "/runs", &[key, json, ("openwop-version", "3.0")], 406, "protocol_version_unsupported", None),
         ("GET", "/v1/foo", &[key, json], 404, "not_found", None),
     ];
     for (method, path, headers, status, code, meant) in cases {
         let body = (method == "POST").then_some(&b"{}"[..]);
         let answer = host.send(method, path, headers, body).await;
-        let told = answer.refused(status, code);
-        assert_eq!(told["details"]["path"].as_str(), meant, "{method} {path}");
+        let error_body = answer.refused(status, code);
+        assert_eq!(error_body["details"]["path"].as_str(), meant, "{method} {path}");
         assert_eq!(answer.header("content-type"), Some("application/json"), "{method} {path}");
     }
     let browser = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
-    let cookie = ("cookie", "session=x");
     let form = ("content-type", "application/x-www-form-urlencoded");
-    let seen: [(&str, &str, Headers<'_>); 5] = [
+    let seen: [(&str, &str, Headers<'_>); 6] = [
         ("GET", "/runs", &[browser]),
         ("GET", "/foo", &[]),
-        ("GET", "/runs/run_1", &[cookie, ("accept", "text/event-stream")]),
-        ("POST", "/sign-in", &[form, ("accept", "*/*")]),
+        ("POST", "/console/sign-in", &[form, ("accept", "*/*")]),
+        ("GET", "/console/runs", &[("accept", "*/*")]),
+        ("GET", "/console", &[key, json]),
         ("GET", "/", &[("accept", "*/*")]),
     ];
     for (method, path, headers) in seen {
         let body = (method == "POST").then_some(&b"key=x"[..]);
         let answer = host.send(method, path, headers, body).await;
-        assert_eq!((answer.status, answer.header("location")), (303, Some("/sign-in")), "{method} {path}");
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (303, Some("/console/sign-in")),
+            "{method} {path}"
+        );
     }
     // A client of version 1 that names its version is served as before.
     host.send("GET", "/v1/runs", &[key, json, ("openwop-version", "1.0")], None).await.expect(200);
@@ -170,11 +160,12 @@ async fn a_version_that_contradicts_the_path_is_refused_and_every_reply_names_it
         ("/v1/openapi.json", "2", 400, "protocol_version_mismatch"),
         ("/v1/none", "2", 400, "protocol_version_mismatch"),
         ("/.well-known/openwop", "9", 406, "protocol_version_unsupported"),
-        ("/.well-known/openwop", "2", 406, "protocol_version_unsupported"),
+        ("/runs", "x", 406, "protocol_version_unsupported"),
     ] {
         let answer = get(path, version).await;
-        assert_eq!(answer.refused(status, code)["details"]["protocolVersions"], json!(["1.0"]));
-        assert_eq!(answer.header("openwop-version"), Some("1.0"), "{path}");
+        assert_eq!(answer.refused(status, code)["details"]["protocolVersions"], json!(["1.0", "2.0"]));
+        let follows = if path.starts_with("/v1/") { "1.0" } else { "2.0" };
+        assert_eq!(answer.header("openwop-version"), Some(follows), "{path}");
     }
     for path in ["/v1/runs", "/.well-known/openwop", "/v1/runs/none", "/v1/openapi.json"] {
         assert_eq!(get(path, "1.0").await.header("openwop-version"), Some("1.0"), "{path}");

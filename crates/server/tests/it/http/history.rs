@@ -10,7 +10,7 @@ fn shape(events: &Value) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_replay_repeats_its_source_and_a_branch_goes_on_from_it() {
+async fn a_replay_repeats_its_source_and_a_branch_continues_it() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let source = host.create("noop").await;
@@ -70,7 +70,7 @@ async fn many_runs_are_ended_with_an_answer_for_each() {
 }
 
 #[tokio::test]
-async fn notes_are_kept_beside_a_run() {
+async fn annotations_are_stored_beside_a_run() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let run_id = host.create("noop").await;
@@ -89,7 +89,7 @@ async fn notes_are_kept_beside_a_run() {
 }
 
 #[tokio::test]
-async fn a_bundle_holds_the_run_and_its_events_and_no_token() {
+async fn a_debug_bundle_has_the_run_and_its_events_but_no_token() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;

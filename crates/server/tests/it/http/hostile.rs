@@ -18,7 +18,7 @@ async fn post(host: &Host, headers: &[(&str, &str)], body: &[u8]) -> super::clie
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused_with_their_place() {
+async fn invalid_json_is_rejected_with_its_position() {
     let host = Host::start().await;
     let deep = "[".repeat(100_000);
     let cases: [(&str, &[u8], &str); 13] = [
@@ -63,19 +63,21 @@ async fn bodies_of_another_kind_or_size_are_refused() {
         .refused(415, "unsupported_media_type");
     // Only announced by `Content-Length`, and not sent.
     let text = format!(
-        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 99999999999\r\n\r\n"
+        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: \
+         99999999999\r\n\r\n"
     );
     let refused = raw(host.address, text.as_bytes()).await.unwrap();
     assert_eq!(refused.refused(413, "payload_too_large")["details"]["maxRequestBodyBytes"], 4 << 20);
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_is_measured_while_it_arrives() {
+async fn the_limit_of_a_chunked_body_applies_while_it_arrives() {
     let settings = Settings { max_body_bytes: 1000, ..Settings::default() };
     let host = Host::start_with(settings).await;
     let mut stream = TcpStream::connect(host.address).await.unwrap();
     let head = format!(
-        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n"
+        "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ntransfer-encoding: \
+         chunked\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     let chunk = format!("1f4\r\n{}\r\n", "x".repeat(500));
@@ -88,7 +90,7 @@ async fn a_body_in_pieces_is_measured_while_it_arrives() {
 }
 
 #[tokio::test]
-async fn clients_that_take_their_time_are_let_go() {
+async fn slow_clients_are_disconnected() {
     let settings = Settings {
         head_timeout: Duration::from_millis(50),
         body_timeout: Duration::from_millis(50),
@@ -101,7 +103,8 @@ async fn clients_that_take_their_time_are_let_go() {
         (
             "half a body",
             format!(
-                "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 100\r\n\r\n{{"
+                "POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: \
+                 100\r\n\r\n{{"
             ),
             Some(408),
         ),
@@ -119,7 +122,7 @@ async fn clients_that_take_their_time_are_let_go() {
 }
 
 #[tokio::test]
-async fn paths_that_try_something_lead_nowhere() {
+async fn hostile_paths_are_rejected() {
     let host = Host::start().await;
     host.register(&noop()).await;
     for path in [
@@ -147,7 +150,7 @@ async fn paths_that_try_something_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_or_too_much_of_it_ends_the_connection() {
+async fn invalid_or_oversized_http_closes_the_connection() {
     let host = Host::start().await;
     let flood: String = (0..500).map(|number| format!("x-{number}: y\r\n")).collect();
     let long = format!("GET /healthz HTTP/1.1\r\nhost: t\r\nx-a: {}\r\n\r\n", "y".repeat(1 << 20));
@@ -235,7 +238,7 @@ async fn held_connections_stop_neither_health_checks_nor_other_addresses() {
 
 /// Finding H2: a form has the same timeout as any other body.
 #[tokio::test]
-async fn a_form_that_does_not_arrive_is_given_up() {
+async fn a_form_that_does_not_arrive_times_out() {
     let read = |body: axum::body::Body| async {
         match axum::body::to_bytes(body, 1000).await {
             Ok(_) => http::StatusCode::OK,
@@ -246,7 +249,8 @@ async fn a_form_that_does_not_arrive_is_given_up() {
     let settings = Settings { body_timeout: Duration::from_millis(50), ..Settings::default() };
     let host = Host::start_with_pages(settings, pages).await;
     for (body, status) in [("a=", 408), ("a=12345678", 200)] {
-        let head = "POST /sign-in HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 10\r\n\r\n";
+        let head =
+            "POST /console/sign-in HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 10\r\n\r\n";
         let sent = format!("{head}{body}");
         let answer = tokio::time::timeout(Duration::from_secs(20), raw(host.address, sent.as_bytes()));
         assert_eq!(answer.await.unwrap().unwrap().status, status, "{body}");
@@ -300,7 +304,7 @@ async fn many_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_and_does_not_read_loses_its_place() {
+async fn a_client_that_does_not_read_loses_its_connection() {
     let settings =
         Settings { max_connections: 1, write_timeout: Duration::from_millis(100), ..Settings::default() };
     let host = Host::start_with(settings).await;
@@ -325,7 +329,7 @@ async fn a_client_that_asks_and_does_not_read_loses_its_place() {
 }
 
 #[tokio::test]
-async fn what_could_be_two_requests_is_never_answered_twice() {
+async fn ambiguous_http_is_answered_once() {
     let host = Host::start().await;
     let hidden = "GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n";
     let head = format!("POST /v1/runs HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n");

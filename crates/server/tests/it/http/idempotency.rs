@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host::runs::rates::{Rate, RateLimits};
+use runs::rates::{Rate, RateLimits};
 use serde_json::{Value, json};
 use server::http::Settings;
 
@@ -20,7 +20,7 @@ async fn post(host: &Host, path: &str, key: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_final_refusal_is_given_again_whatever_happened_meanwhile() {
+async fn a_permanent_error_is_repeated_for_the_same_key() {
     let host = Host::start().await;
     let body = json!({"workflowId": "noop"});
     let refused = post(&host, "/v1/runs", "k", &body).await;
@@ -36,7 +36,7 @@ async fn a_final_refusal_is_given_again_whatever_happened_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_can_be_mended_is_not_kept() {
+async fn an_error_that_the_caller_can_fix_is_not_recorded_for_a_key() {
     let host = Host::start().await;
     host.register(&noop()).await;
     for _ in 0..2 {
@@ -74,7 +74,7 @@ async fn a_request_is_the_same_whatever_the_order_of_its_members_and_on_every_re
 }
 
 #[tokio::test]
-async fn a_refusal_for_a_right_or_for_a_while_is_not_kept() {
+async fn permission_and_temporary_errors_are_not_recorded_for_a_key() {
     let limits = RateLimits { key: Some(Rate::new(1, 2)), ..RateLimits::default() };
     let host = Host::start_limited(Settings::default(), limits).await;
     let keyed_as = async |key: &str, idempotency: &str, body: &Value| {
@@ -99,7 +99,7 @@ async fn a_refusal_for_a_right_or_for_a_while_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_host_that_stops_takes_nothing_more_and_says_when_to_come_back() {
+async fn during_shutdown_requests_get_503_with_retry_after() {
     let host = Host::start().await;
     host.register(&noop()).await;
     host.runs.drain().await;
@@ -114,7 +114,7 @@ async fn a_host_that_stops_takes_nothing_more_and_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_final_and_the_answer_to_a_key_does_not_change_with_the_run() {
+async fn a_conflict_is_final_and_the_reply_to_an_idempotency_key_never_changes() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
@@ -128,7 +128,7 @@ async fn a_conflict_is_final_and_the_answer_to_a_key_does_not_change_with_the_ru
 }
 
 #[tokio::test]
-async fn nothing_is_kept_for_somebody_unknown() {
+async fn nothing_is_recorded_for_an_unauthenticated_caller() {
     let host = Host::start().await;
     for _ in 0..2 {
         let body = json!({"resumeValue": 1}).to_string();
@@ -139,7 +139,7 @@ async fn nothing_is_kept_for_somebody_unknown() {
 }
 
 #[tokio::test]
-async fn ending_a_subscription_twice_with_one_key_is_ending_it_once() {
+async fn deleting_a_webhook_twice_with_one_key_is_idempotent() {
     let host = Host::start().await;
     let body = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
     let id = host.post("/v1/webhooks", &body).await.expect(201)["webhookId"].as_str().unwrap().to_owned();

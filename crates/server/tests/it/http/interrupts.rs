@@ -41,7 +41,7 @@ fn accept() -> Value {
 }
 
 #[tokio::test]
-async fn a_node_that_waits_is_answered_once() {
+async fn an_interrupt_is_resolved_once() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
@@ -62,7 +62,7 @@ async fn a_node_that_waits_is_answered_once() {
 }
 
 #[tokio::test]
-async fn of_two_answers_one_counts() {
+async fn of_two_concurrent_answers_one_is_accepted() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
@@ -113,7 +113,7 @@ async fn a_token_is_enough_to_look_and_to_answer_once() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_what_it_was_made_for_until_its_time_is_over() {
+async fn a_token_is_valid_for_its_purpose_until_it_expires() {
     let host = Host::start().await;
     let timed = json!({"title": "Quick", "timeoutMs": 60_000});
     host.register(&workflow("timed", &[("gate", "core.approvalGate", timed)], &json!([]))).await;
@@ -125,7 +125,7 @@ async fn a_token_is_good_for_what_it_was_made_for_until_its_time_is_over() {
         host.send(method, &format!("/v1/interrupts/{token}"), &[], Some(body.as_bytes())).await
     };
     let looked = open("GET", token).await.expect(200);
-    assert_eq!(looked["expiresAt"], interrupt["deadline"], "never longer than somebody waits");
+    assert_eq!(looked["expiresAt"], interrupt["deadline"], "not after the deadline of the interrupt");
     for member in ["kind", "key", "resumeSchema", "data", "expiresAt", "resolved"] {
         assert!(looked.get(member).is_some(), "{member}");
     }
@@ -164,7 +164,7 @@ async fn a_token_is_answered_once_for_a_key_and_the_token_is_kept_nowhere() {
 }
 
 #[tokio::test]
-async fn questions_are_answered_and_runs_that_were_ended_are_gone() {
+async fn questions_are_answered_and_cancelled_runs_are_removed() {
     let host = Host::start().await;
     let config = json!({"questions": [{"id": "q1", "question": "Which colour?"}]});
     host.register(&workflow("ask", &[("ask", "core.clarificationGate", config)], &json!([]))).await;
@@ -186,7 +186,7 @@ async fn questions_are_answered_and_runs_that_were_ended_are_gone() {
 }
 
 #[tokio::test]
-async fn an_answer_and_an_end_at_once_come_to_one_of_both() {
+async fn a_concurrent_answer_and_cancel_have_exactly_one_winner() {
     let host = Host::start().await;
     host.register(&gate()).await;
     for _ in 0..5 {
@@ -204,7 +204,7 @@ async fn an_answer_and_an_end_at_once_come_to_one_of_both() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_delivered_twice_with_a_key_is_answered_the_same_and_another_one_is_too_late() {
+async fn an_event_delivered_twice_with_a_key_gets_the_same_reply_and_a_different_one_a_conflict() {
     let host = Host::start().await;
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
     for profile in [None, Some("openwop-interrupt-auth-required")] {
@@ -285,7 +285,7 @@ async fn an_unknown_token_is_not_found_whatever_comes_with_it() {
 
 /// Finding H1: a caller that may only read a run cannot approve with what a read returns.
 #[tokio::test]
-async fn a_key_that_may_not_respond_is_shown_no_token_that_answers() {
+async fn a_key_without_the_approval_scope_sees_no_answer_token() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;

@@ -22,7 +22,7 @@ async fn a_run_is_created_read_and_ends() {
 }
 
 #[tokio::test]
-async fn a_new_run_is_there_at_once_in_one_of_the_states_in_which_runs_begin() {
+async fn a_new_run_is_readable_at_once_with_an_initial_status() {
     let host = Host::start().await;
     let event = json!({"kind": "external-event", "data": {"eventType": "e", "correlation": {"id": 1}}});
     let ask = json!({"questions": [{"id": "q", "question": "?"}]});
@@ -34,11 +34,11 @@ async fn a_new_run_is_there_at_once_in_one_of_the_states_in_which_runs_begin() {
         ("core.clarificationGate", ask, "waiting-input", "waiting-input"),
         ("core.interrupt", event, "running", "waiting-external"),
     ];
-    for (place, (type_id, config, told, is)) in cases.into_iter().enumerate() {
+    for (place, (type_id, config, initial_status, is)) in cases.into_iter().enumerate() {
         let id = format!("w{place}");
         host.register(&workflow(&id, &[("n", type_id, config)], &json!([]))).await;
         let created = host.post("/v1/runs", &json!({"workflowId": id})).await.expect(201);
-        assert_eq!(created["status"], told, "{type_id}");
+        assert_eq!(created["status"], initial_status, "{type_id}");
         let read = host.get(&format!("/v1/runs/{}", created["runId"].as_str().unwrap())).await.expect(200);
         assert_eq!(read["status"], is, "{type_id}");
         assert_eq!(read["owner"], json!({"tenant": "a", "principal": "full"}));
@@ -47,7 +47,7 @@ async fn a_new_run_is_there_at_once_in_one_of_the_states_in_which_runs_begin() {
 }
 
 #[tokio::test]
-async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
+async fn the_options_of_a_run_are_limited_and_stored_unchanged() {
     let host = Host::start().await;
     let variables = json!([
         {"name": "needed", "type": "string", "required": true},
@@ -82,9 +82,9 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
         json!({"workflowId": "noop", "configurable": {"escalationThreshold": 1.1}}),
         json!({"workflowId": "noop", "configurable": {"reasoningVerbosity": "loud"}}),
         json!({"workflowId": "noop", "configurable": {"budget": {"maxTokens": 5}}}),
-        json!({"workflowId": "noop", "configurable": {"ai": {"provider": "nobody"}}}),
-        json!({"workflowId": "noop", "configurable": {"ai.provider": "nobody"}}),
-        json!({"workflowId": "noop", "configurable": {"ai": "nobody"}}),
+        json!({"workflowId": "noop", "configurable": {"ai": {"provider": "unknown"}}}),
+        json!({"workflowId": "noop", "configurable": {"ai.provider": "unknown"}}),
+        json!({"workflowId": "noop", "configurable": {"ai": "unknown"}}),
         json!({"workflowId": "noop", "configurable": {"recursionLimits": 5}}),
         json!({"workflowId": "noop", "configurable": {"distillation": {}}}),
         json!({"workflowId": "noop", "configurable": {"model": 7}}),
@@ -121,7 +121,7 @@ async fn what_a_run_is_created_with_has_bounds_and_is_kept_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_create_that_is_wrong_says_what_is() {
+async fn an_invalid_create_request_names_the_problem() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
@@ -144,7 +144,7 @@ async fn a_create_that_is_wrong_says_what_is() {
 }
 
 #[tokio::test]
-async fn a_key_makes_one_run_however_often_it_is_sent() {
+async fn an_idempotency_key_creates_one_run() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let body = json!({"workflowId": "noop"});
@@ -165,7 +165,7 @@ async fn a_key_makes_one_run_however_often_it_is_sent() {
 }
 
 #[tokio::test]
-async fn one_run_of_a_scope_at_a_time_for_those_who_ask_for_it() {
+async fn x_dedup_allows_one_active_run_per_scope() {
     let host = Host::start().await;
     host.register(&slow()).await;
     let body = json!({"workflowId": "slow", "scopeId": "s"});
@@ -209,7 +209,7 @@ async fn engine_versions_are_forced_by_keys_for_tests_alone() {
 }
 
 #[tokio::test]
-async fn runs_are_listed_in_pages_and_by_what_they_are() {
+async fn runs_are_listed_in_pages_and_filtered() {
     let host = Host::start().await;
     host.register(&noop()).await;
     host.register(&slow()).await;
@@ -276,7 +276,7 @@ async fn a_run_is_ended_by_either_spelling_and_once() {
 }
 
 #[tokio::test]
-async fn a_halted_run_goes_on_when_it_is_told_to() {
+async fn a_paused_run_can_be_resumed() {
     let host = Host::start().await;
     host.register(&slow()).await;
     let run_id = host.create("slow").await;
@@ -298,7 +298,7 @@ async fn a_halted_run_goes_on_when_it_is_told_to() {
     assert_eq!(
         kinds,
         ["run.started", "node.started", "run.paused", "run.resumed"],
-        "one pause, and then it goes on"
+        "one pause, and then it continues"
     );
     host.post(&path("cancel"), &json!({})).await.expect(200);
     assert_eq!(host.end_of(&run_id).await["status"], "cancelled");
@@ -357,7 +357,7 @@ async fn runs_are_compared_and_know_where_they_came_from() {
 }
 
 #[tokio::test]
-async fn an_artifact_that_was_announced_is_read_by_those_who_may() {
+async fn an_announced_artifact_is_readable_with_the_scope() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     let emit = json!({"artifactType": "report", "data": {"pages": 3}});
     host.register(&workflow("conformance-emit", &[("emit", "conformance.artifact.emit", emit)], &json!([])))
@@ -377,7 +377,7 @@ async fn an_artifact_that_was_announced_is_read_by_those_who_may() {
 }
 
 #[tokio::test]
-async fn requests_under_way_are_answered_when_the_host_stops() {
+async fn active_requests_are_answered_during_shutdown() {
     let mut host = Host::start().await;
     host.register(&slow()).await;
     host.register(&short()).await;

@@ -90,10 +90,10 @@ async fn requests_are_logged_by_route_and_key_id_and_never_with_what_they_carry(
     let token = run["interrupt"]["interruptToken"].as_str().unwrap();
     host.send("GET", &format!("/v1/interrupts/{token}"), &[], None).await.expect(200);
     let text = log().text();
-    for told in
+    for error_body in
         ["http.route=\"/v1/runs/{runId}\"", "http.status=201", "key.id=\"full\"", "tenant=\"a\"", "trace.id="]
     {
-        assert!(text.contains(told), "{told} in {text}");
+        assert!(text.contains(error_body), "{error_body} in {text}");
     }
     for secret in [KEY, token, "a-private-word", "in-the-query", "a-key-of-the-caller"] {
         assert!(!text.contains(secret), "{secret}");
@@ -125,8 +125,8 @@ async fn the_cause_of_a_500_is_logged_under_the_id_that_the_client_was_given() {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let body = body.map(|body| body.to_string().into_bytes());
         let answer = host.send(method, &path, &headers, body.as_deref()).await;
-        let told = answer.refused(500, "internal_error");
-        let correlation = told["details"]["correlationId"].as_str().unwrap();
+        let error_body = answer.refused(500, "internal_error");
+        let correlation = error_body["details"]["correlationId"].as_str().unwrap();
         let text = log().text();
         let lines: Vec<_> =
             text.lines().filter(|line| line.starts_with("ERROR ") && line.contains(correlation)).collect();

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::id::Tenant;
 use guide::record::SessionId;
-use host::runs::keys::{self, ApiKey};
-use host::runs::{Scope, SessionKeys};
+use guided_node::SessionKeys;
 use rmcp::ServiceExt as _;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig};
+use runs::Scope;
+use runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
 use server::http::Settings;
 use server::tool::Tool;
@@ -156,7 +157,7 @@ async fn clients_without_a_library_are_answered_in_every_edition() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_in_the_envelope() {
+async fn invalid_messages_get_the_error_envelope() {
     let host = Host::start_with(Settings { max_message_bytes: 2000, ..Settings::default() }).await;
     let message = call("list_workflows", json!({}));
     for key in ["", "ilk_live_unknown", REVOKED, EXPIRED, "ilk_session_a.b"] {
@@ -188,7 +189,7 @@ async fn what_is_no_message_is_refused_in_the_envelope() {
 }
 
 #[tokio::test]
-async fn pages_and_names_of_others_are_refused_before_the_key_counts() {
+async fn foreign_origins_and_hosts_are_rejected_before_the_key_is_checked() {
     let host = Host::start().await;
     let message = call("list_workflows", json!({}));
     for (origin, status) in [
@@ -235,7 +236,7 @@ async fn pages_and_names_of_others_are_refused_before_the_key_counts() {
 }
 
 #[tokio::test]
-async fn a_key_for_one_session_opens_that_session_and_nothing_else() {
+async fn a_session_key_is_valid_only_for_its_session() {
     let host = Host::start().await;
     let owner = connect(&host, KEY).await;
     let own = owner.call("start_workflow", start()).await.facts;
@@ -279,8 +280,8 @@ async fn a_key_for_one_session_opens_that_session_and_nothing_else() {
         let found = agent.call("resume_session", json!({"query": "try it"})).await.facts;
         assert_eq!(found["totalEligible"], 1, "{found}");
         assert_eq!(found["candidates"][0]["sessionId"], session);
-        let told = json!({"continueToken": own["continueToken"], "intent": "rehydrate"});
-        assert!(!agent.call("continue_workflow", told).await.failed);
+        let rehydrate = json!({"continueToken": own["continueToken"], "intent": "rehydrate"});
+        assert!(!agent.call("continue_workflow", rehydrate).await.failed);
         let document = host.send("GET", "/v1/openapi.json", &[], None).await.expect(200);
         for (path, operations) in document["paths"].as_object().unwrap() {
             for (method, operation) in operations.as_object().unwrap() {
@@ -306,7 +307,7 @@ async fn a_key_for_one_session_opens_that_session_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_key_for_a_session_that_was_not_made_here_or_is_over_opens_nothing() {
+async fn a_session_key_that_is_foreign_or_expired_is_rejected() {
     let host = Host::start().await;
     let own = connect(&host, KEY).await.call("start_workflow", start()).await.facts;
     let session = own["run"]["sessionId"].as_str().unwrap();
@@ -369,8 +370,12 @@ async fn each_tool_wants_its_scope() {
             );
         }
         if number == 0 {
-            let told = json!({"continueToken": begun["continueToken"], "intent": "rehydrate"});
-            assert!(!agent.call("continue_workflow", told).await.failed, "reading is what the scope is for");
+            let rehydrate = json!({"continueToken": begun["continueToken"], "intent": "rehydrate"});
+            assert!(
+                !agent.call("continue_workflow", rehydrate).await.failed,
+                "reading is what the scope \
+                                 is for"
+            );
         }
     }
     let refused = send(&host, READER, &[], &call("list_workflows", json!({}))).await;
@@ -425,7 +430,7 @@ async fn a_workspace_is_opened_below_a_root_and_is_a_label_elsewhere() {
 }
 
 #[tokio::test]
-async fn more_messages_than_there_are_places_for_are_told_to_come_back() {
+async fn messages_over_the_limit_get_retry_after() {
     let host = Host::start_with(Settings { max_messages: 0, ..Settings::default() }).await;
     let refused = send(&host, KEY, &[], &call("list_workflows", json!({}))).await;
     refused.refused(503, "service_unavailable");
@@ -433,7 +438,7 @@ async fn more_messages_than_there_are_places_for_are_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn messages_are_counted_and_the_place_is_told() {
+async fn messages_are_counted_and_logged_with_their_route() {
     let host = Host::start().await;
     send(&host, KEY, &[], &call("list_workflows", json!({}))).await.expect(200);
     let metrics = host.get("/metrics").await.text();

@@ -27,7 +27,7 @@ fn envelope(kind: &str, correlation: &str, payload: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_envelope_has_one_outcome_until_everything_is_forgotten() {
+async fn an_envelope_has_one_outcome_until_the_reset() {
     let host = seams().await;
     let error = envelope("error", "c1", &json!({"code": "ambiguous_intent", "message": "What?"}));
     let accepted = ask(&host, "envelope/accept", &json!({"envelope": error})).await.expect(200);
@@ -44,7 +44,7 @@ async fn an_envelope_has_one_outcome_until_everything_is_forgotten() {
 }
 
 #[tokio::test]
-async fn the_schemas_of_envelopes_are_there_for_everybody() {
+async fn envelope_schemas_are_public() {
     let host = Host::start().await;
     for kind in ["clarification.request", "schema.request", "schema.response", "error", "media.image"] {
         let path = format!("/schemas/envelopes/{kind}.schema.json");
@@ -119,10 +119,16 @@ async fn what_follows_from_an_envelope_is_read_where_it_was_projected_to() {
     };
     let error = envelope("error", "c", &json!({"code": "x", "message": "the words"}));
     let outcome = accept(json!({"envelope": error, "projectTo": {"runId": "r1", "nodeId": "n"}})).await;
-    let told = events("r1").await;
-    assert_eq!((&told[0]["type"], &told[0]["payload"]["level"]), (&json!("log.appended"), &json!("error")));
-    assert_eq!(outcome["recordedEventIds"], json!([told[0]["eventId"]]));
-    assert_eq!((&told[0]["nodeId"], &told[0]["contentTrust"]), (&json!("n"), &json!("trusted")));
+    let events_of_run = events("r1").await;
+    assert_eq!(
+        (&events_of_run[0]["type"], &events_of_run[0]["payload"]["level"]),
+        (&json!("log.appended"), &json!("error"))
+    );
+    assert_eq!(outcome["recordedEventIds"], json!([events_of_run[0]["eventId"]]));
+    assert_eq!(
+        (&events_of_run[0]["nodeId"], &events_of_run[0]["contentTrust"]),
+        (&json!("n"), &json!("trusted"))
+    );
     let spans = host.get("/v1/host/sample/test/otel/spans?runId=r1").await.expect(200);
     assert_eq!(spans["spans"][0]["name"], "envelope.accepted");
     assert_eq!(spans["spans"][0]["attributes"]["envelope_correlation_id"], "c");
@@ -174,8 +180,8 @@ async fn what_follows_from_an_envelope_is_read_where_it_was_projected_to() {
         body["projectTo"] = json!({"runId": format!("p{place}"), "refusalMode": mode});
         body["priorCorrelations"] = json!([]);
         accept(body.clone()).await;
-        let told = events(&format!("p{place}")).await;
-        let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let events_of_run = events(&format!("p{place}")).await;
+        let kinds: Vec<&str> = events_of_run.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, expected, "{body}");
         ask(&host, "test/reset", &json!({})).await.expect(200);
     }
@@ -246,7 +252,7 @@ async fn models_are_asked_what_the_crate_of_models_says() {
 }
 
 #[tokio::test]
-async fn a_model_that_pretends_says_what_it_was_given_and_the_room_is_told() {
+async fn the_mock_model_replies_as_programmed_and_reports_its_token_budget() {
     let host = seams().await;
     let program = json!({"nodeId": "ask", "program": [{"content": "{\"valid\": true}"}]});
     assert_eq!(
@@ -259,7 +265,7 @@ async fn a_model_that_pretends_says_what_it_was_given_and_the_room_is_told() {
 }
 
 #[tokio::test]
-async fn modules_that_misbehave_are_stopped_and_said_why() {
+async fn misbehaving_modules_are_stopped_with_a_reason() {
     let host = seams().await;
     let invoke = async |body: Value| ask(&host, "test/sandbox-invoke", &body).await.expect(200);
     let echoed = invoke(json!({"typeId": "well-behaved.echo", "args": {"a": 1}})).await;
@@ -284,7 +290,7 @@ async fn modules_that_misbehave_are_stopped_and_said_why() {
 }
 
 #[tokio::test]
-async fn a_pack_that_wants_more_than_it_is_granted_is_not_installed() {
+async fn a_pack_that_requires_more_than_it_is_granted_is_not_installed() {
     let host = seams().await;
     let manifest = json!({
         "name": "vendor.acme.nodes", "version": "1.0.0", "engines": {"openwop": ">=1.0 <2.0.0"},
@@ -302,7 +308,7 @@ async fn a_pack_that_wants_more_than_it_is_granted_is_not_installed() {
 }
 
 #[tokio::test]
-async fn a_chain_expands_into_nodes_that_this_host_serves_or_not_at_all() {
+async fn a_chain_expands_only_if_this_host_supports_all_its_nodes() {
     let host = seams().await;
     let pack = "vendor.openwop.workflow-chain-sample";
     let ask = async |body: Value| ask(&host, "workflow-chain:expand", &body).await;

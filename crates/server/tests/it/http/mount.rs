@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use flow::definition::Capabilities;
-use host::runs::rates::RateLimits;
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use runs::rates::RateLimits;
 use serde_json::{Value, json};
 use server::http::Settings;
 
@@ -171,7 +171,7 @@ async fn arguments_are_checked_before_a_run_exists() {
 }
 
 #[tokio::test]
-async fn a_tool_of_another_tenant_is_as_unknown_as_one_that_is_not_there() {
+async fn a_tool_of_another_tenant_is_not_found() {
     let host = Host::start().await;
     host.register(&echo()).await;
     let mut theirs = echo();
@@ -222,8 +222,8 @@ async fn of_two_tools_of_one_name_the_first_by_id_is_served() {
 }
 
 #[tokio::test]
-async fn how_a_run_ends_is_what_the_caller_is_told() {
-    let settings = Settings { mount_patience: Duration::from_millis(50), ..Settings::default() };
+async fn the_caller_gets_the_result_of_the_run() {
+    let settings = Settings { mount_timeout: Duration::from_millis(50), ..Settings::default() };
     let host = Host::start_with(settings).await;
     host.register(&tool("fails", "core.fail", json!({"code": "no_luck", "message": "not today"}))).await;
     host.register(&tool("slow", "core.delay", json!({"delayMs": 600_000}))).await;
@@ -231,13 +231,13 @@ async fn how_a_run_ends_is_what_the_caller_is_told() {
     for (name, code) in [("fails", "no_luck"), ("slow", "run_under_way"), ("asks", "run_waiting")] {
         let called = call(&host, name, json!({})).await;
         assert_eq!(called["result"]["isError"], true, "{called}");
-        let told: Value =
+        let reply: Value =
             serde_json::from_str(called["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
-        assert_eq!(told["error"], code, "{told}");
-        let run_id = told["runId"].as_str().unwrap();
+        assert_eq!(reply["error"], code, "{reply}");
+        let run_id = reply["runId"].as_str().unwrap();
         host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
         if name == "asks" {
-            let message = told["message"].as_str().unwrap();
+            let message = reply["message"].as_str().unwrap();
             assert!(
                 message.contains(&format!("http://host.test/v1/runs/{run_id}/interrupts/work")),
                 "{message}"
@@ -251,7 +251,7 @@ async fn how_a_run_ends_is_what_the_caller_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_or_takes_its_call_back_takes_the_run_along() {
+async fn a_run_is_cancelled_when_its_client_disconnects_or_cancels_the_call() {
     let host = Host::start().await;
     host.register(&tool("slow", "core.delay", json!({"delayMs": 600_000}))).await;
     let message = request("tools/call", &json!({"name": "slow"}));
@@ -421,7 +421,7 @@ async fn an_elicitation_waits_for_a_person_and_takes_any_of_their_answers() {
     assert_eq!(
         ask(&host, "elicitation/create", form.clone()).await["error"]["code"],
         -32601,
-        "nobody handles it"
+        "no workflow handles it"
     );
     host.register(&workflow(
         "asks",
@@ -467,7 +467,7 @@ async fn an_elicitation_waits_for_a_person_and_takes_any_of_their_answers() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_and_nothing_is_too_much() {
+async fn invalid_messages_are_rejected() {
     let host = Host::start_with(Settings { max_message_bytes: 4000, ..Settings::default() }).await;
     let ping = request("ping", &json!({}));
     let authorized = format!("Bearer {KEY}");
@@ -555,7 +555,7 @@ async fn the_librarys_client_uses_tools_resources_and_prompts() {
 }
 
 #[tokio::test]
-async fn where_the_mount_is_not_served_nothing_of_it_is_there() {
+async fn without_the_mount_none_of_its_routes_exist() {
     let without = Capabilities { mcp_mount: false, ..Capabilities::OURS };
     let host = Host::start_capable(Settings::default(), RateLimits::default(), without).await;
     for (kind, config) in [

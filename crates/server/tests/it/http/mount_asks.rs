@@ -8,8 +8,8 @@ mod library;
 mod trust;
 
 use flow::id::Tenant;
-use host::runs::Scope;
-use host::runs::keys::{self, ApiKey};
+use runs::Scope;
+use runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
 
 use super::client::Answer;

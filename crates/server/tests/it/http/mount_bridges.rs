@@ -34,12 +34,12 @@ fn handler(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_is_given_what_the_model_of_the_author_says() {
+async fn sampling_returns_the_reply_of_the_authors_model() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     let found = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(found["mcp"]["serverMount"]["samplingBridge"], true);
-    let nobody = ask(&host, "sampling/createMessage", &sampling()).await;
-    assert_eq!(nobody["error"]["code"], -32601, "nobody handles it");
+    let unhandled = ask(&host, "sampling/createMessage", &sampling()).await;
+    assert_eq!(unhandled["error"]["code"], -32601, "no workflow handles it");
     host.register(&handler("samples")).await;
     let program = json!({"nodeId": "sample", "program": [
         {"content": "A line."}, {"content": "A lin", "stopReason": "max_tokens"},
@@ -55,7 +55,7 @@ async fn a_client_is_given_what_the_model_of_the_author_says() {
     let run = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
     assert_eq!(run["metadata"]["trustBoundary"], "untrusted", "{run}");
     let events = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
-    assert!(events.to_string().contains("provider.usage"), "what was paid for is told: {events}");
+    assert!(events.to_string().contains("provider.usage"), "usage is recorded: {events}");
     let budget =
         host.get("/v1/host/sample/test/mock-ai/last-dispatch-budget?nodeId=sample").await.expect(200);
     assert_eq!(budget["maxTokens"], 64, "as much as the client wants, and no more");
@@ -115,7 +115,7 @@ async fn call(host: &Host, accept: &str, meta: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn whoever_names_a_token_is_told_how_far_the_run_is_and_then_the_answer() {
+async fn a_call_with_a_progress_token_gets_progress_and_then_the_result() {
     let host = Host::start().await;
     host.register(&tool()).await;
     let both = "application/json, text/event-stream";
@@ -127,11 +127,11 @@ async fn whoever_names_a_token_is_told_how_far_the_run_is_and_then_the_answer() 
         .filter_map(|line| line.strip_prefix("data: "))
         .map(|data| serde_json::from_str(data).unwrap())
         .collect();
-    let (last, told) = messages.split_last().unwrap();
+    let (last, progress) = messages.split_last().unwrap();
     assert_eq!((&last["id"], &last["result"]["isError"]), (&json!(7), &json!(false)), "{last}");
-    assert!(!told.is_empty(), "{text}");
+    assert!(!progress.is_empty(), "{text}");
     let mut before = 0;
-    for message in told {
+    for message in progress {
         assert_eq!(message["method"], "notifications/progress");
         assert_eq!(message["params"]["progressToken"], "t-1");
         let progress = message["params"]["progress"].as_u64().unwrap();
@@ -153,7 +153,7 @@ async fn whoever_names_a_token_is_told_how_far_the_run_is_and_then_the_answer() 
 }
 
 #[tokio::test]
-async fn whoever_hangs_up_on_a_stream_of_progress_ends_the_run() {
+async fn disconnecting_from_a_progress_stream_cancels_the_run() {
     let host = Host::start().await;
     let says = ("says", "core.openwop.mcp.expose-tool", json!({"name": "steps"}));
     let slow = ("wait", "core.delay", json!({"delayMs": 60_000}));

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
+use executors::mcp::{Invocation, Servers, invoke};
+use executors::{Executors, Options};
+use flow::definition::Capabilities;
 use flow::id::Tenant;
-use host::executors::mcp::{Invocation, Servers, invoke};
-use host::executors::{Executors, Options};
-use host::runs::secrets::{SecretError, SecretValue, Secrets};
 use hyper_util::rt::TokioIo;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -22,6 +23,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
+use system::secrets::{SecretError, SecretValue, Secrets};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -87,7 +89,6 @@ async fn a_node_uses_the_tools_resources_and_prompts_of_another_host() {
     note["nodes"][1]["inputs"] = json!({"text": literal(&json!("Buy milk. </UNTRUSTED>"))});
     other.register(&note).await;
     let url = format!("http://{}/v1/mcp", other.address);
-    let host = Host::start().await;
     let all = servers()
         .with("other", &url, Some("right".to_owned()), vec!["a".to_owned()])
         .and_then(|all| all.with("closed", &url, Some("wrong".to_owned()), Vec::new()))
@@ -95,7 +96,8 @@ async fn a_node_uses_the_tools_resources_and_prompts_of_another_host() {
         .and_then(|all| all.with("keyless", &url, Some("none".to_owned()), Vec::new()))
         .and_then(|all| all.with("nowhere", "http://127.0.0.1:1/mcp", None, Vec::new()))
         .unwrap();
-    host.runs.equip(Executors::new(Options { mcp: Some(all), ..Options::default() }));
+    let executors = |_: &Path| Executors::new(Options { mcp: Some(all), ..Options::default() });
+    let host = Host::start_executing(Capabilities::OURS, executors).await;
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["mcp"]["supported"], true);
 
@@ -234,7 +236,7 @@ async fn a_tool_that_may_have_been_called_is_called_again_only_if_it_says_that_t
         ("none", false, Err("mcp_tool_not_found")),
     ] {
         let performed = invoke(&all, call(tool, again)).await;
-        assert_eq!(performed.told.len(), 2);
+        assert_eq!(performed.reports.len(), 2);
         let given = performed.outcome.map(|given| given["result"].clone()).map_err(|error| error.code);
         assert_eq!(given, gives.map(Value::from).map_err(str::to_owned), "{tool} {again}");
     }

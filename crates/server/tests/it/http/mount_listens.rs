@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::definition::Capabilities;
-use host::runs::rates::RateLimits;
+use runs::rates::RateLimits;
 use serde_json::{Value, json};
 use server::http::Settings;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -47,8 +47,8 @@ impl Listening {
     async fn next(&mut self) -> Option<String> {
         loop {
             let text = String::from_utf8(client::parse(&self.received).unwrap().body).unwrap();
-            let mut told = text.lines().filter_map(|line| line.strip_prefix("data: "));
-            if let Some(message) = told.nth(self.given) {
+            let mut data_lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+            if let Some(message) = data_lines.nth(self.given) {
                 self.given += 1;
                 let message: Value = serde_json::from_str(message).unwrap();
                 assert_eq!(message.as_object().unwrap().len(), 2, "nothing but that it changed: {message}");
@@ -66,7 +66,7 @@ fn exposing(id: &str, kind: &str, config: Value) -> Value {
 }
 
 #[tokio::test]
-async fn whoever_listens_is_told_that_a_list_changed_and_nothing_of_others() {
+async fn a_listener_is_notified_of_changes_of_its_own_tenant_only() {
     let mut host = Host::start().await;
     let mut ours = Listening::to(&host, KEY).await;
     let mut theirs = Listening::to(&host, OTHER).await;
@@ -96,7 +96,7 @@ async fn whoever_listens_is_told_that_a_list_changed_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn listening_takes_a_key_a_place_and_a_mount() {
+async fn listening_requires_a_key_a_free_stream_and_the_mount() {
     let host = Host::start_with(Settings { max_streams: 1, ..Settings::default() }).await;
     let stream = ("accept", "text/event-stream");
     host.send("GET", "/v1/mcp", &[stream], None).await.refused(401, "unauthenticated");

@@ -39,7 +39,7 @@ async fn events_are_polled_from_where_the_reader_is() {
 }
 
 #[tokio::test]
-async fn a_page_is_large_enough_for_a_small_log_and_says_the_same_every_time() {
+async fn a_small_log_fits_on_one_page_with_stable_bytes() {
     let host = Host::start().await;
     let ids: Vec<String> = (0..80).map(|place| format!("n{place:02}")).collect();
     let nodes: Vec<_> = ids.iter().map(|id| (id.as_str(), "core.noop", json!({}))).collect();

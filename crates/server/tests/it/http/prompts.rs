@@ -9,7 +9,7 @@ async fn ask(host: &Host, seam: &str, body: &Value) -> super::client::Answer {
 }
 
 #[tokio::test]
-async fn a_template_is_composed_with_secrets_taken_out_and_strangers_marked() {
+async fn a_template_is_rendered_without_secrets_and_with_marked_untrusted_values() {
     let host = Host::start_equipped(&[]).await;
     let compose = async |body: Value| ask(&host, "compose", &body).await;
     let secret = json!({
@@ -88,8 +88,8 @@ async fn the_first_layer_with_a_template_wins_and_all_are_listed() {
         let chain = answer["chain"].as_array().unwrap();
         assert_eq!((chain.len(), chain.iter().filter(|entry| entry["applied"] == true).count()), (7, 1));
     }
-    let nobody = ask(&host, "resolve", &body).await.expect(200);
-    assert_eq!((&nobody["resolved"], nobody["chain"].as_array().unwrap().len()), (&Value::Null, 7));
+    let unresolved = ask(&host, "resolve", &body).await.expect(200);
+    assert_eq!((&unresolved["resolved"], unresolved["chain"].as_array().unwrap().len()), (&Value::Null, 7));
     for body in [
         json!({}),
         json!({"kind": "other", "node": {"nodeId": "n"}}),

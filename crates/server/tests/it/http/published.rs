@@ -32,7 +32,7 @@ impl Published {
         let mut payloads = Value::Null;
         for mut schema in protocol_folder("schemas")? {
             let id = schema["$id"].as_str().unwrap().to_owned();
-            mend(&id, &mut schema);
+            fix_schema(&id, &mut schema);
             if id.ends_with("/run-event-payloads.schema.json") {
                 payloads = schema.clone();
             }
@@ -74,7 +74,7 @@ impl Published {
 
 /// Fixes contradictions in the published schemas: a payload has additional fields beside those of a closed schema, and some values
 /// are newer than the enums that lack them.
-fn mend(id: &str, schema: &mut Value) {
+fn fix_schema(id: &str, schema: &mut Value) {
     match id.rsplit('/').next().unwrap_or_default() {
         "suspend-request.schema.json" => {
             for member in ["runId", "nodeId", "interruptId", "requestedAt"] {

@@ -1,12 +1,12 @@
 //! Rate limits.
 
-use host::runs::rates::{Rate, RateLimits};
+use runs::rates::{Rate, RateLimits};
 use server::http::Settings;
 
 use super::service::{Host, KEY, OTHER};
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_back_before_the_key_counts() {
+async fn requests_over_the_rate_limit_get_retry_after_before_the_key_is_checked() {
     let limits = RateLimits { key: Some(Rate::new(1, 3)), ..RateLimits::default() };
     let host = Host::start_limited(Settings::default(), limits).await;
     let ask = async |key: &str| host.get_as(key, "/v1/runs").await;

@@ -16,7 +16,8 @@ const NAME: &str = "vendor.acme.nodes";
 
 fn manifest(name: &str, version: &str) -> Value {
     json!({
-        "name": name, "version": version, "engines": {"openwop": ">=1.0 <2.0.0"}, "description": "Fetches things.",
+        "name": name, "version": version, "engines": {"openwop": ">=1.0 <2.0.0"}, "description": "Fetches \
+         things.",
         "nodes": [{"typeId": "acme.fetch", "version": "1.0.0", "category": "data", "role": "pure"}],
         "runtime": {"language": "wasm", "entry": "nodes.wasm"},
     })
@@ -75,7 +76,7 @@ async fn a_registry_is_read_without_a_key_only_where_the_settings_open_it() {
 }
 
 #[tokio::test]
-async fn a_published_version_is_found_in_every_place_and_read_back_byte_for_byte() {
+async fn a_published_version_is_found_by_every_lookup_and_returned_unchanged() {
     let host = Host::start().await;
     let bytes = archive(NAME, "1.0.0");
     let integrity = Integrity::of(&bytes);
@@ -110,7 +111,7 @@ async fn a_published_version_is_found_in_every_place_and_read_back_byte_for_byte
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_pack_is_told_by_the_first_code_of_the_table() {
+async fn an_invalid_pack_gets_the_first_matching_code_of_the_table() {
     let host = Host::start().await;
     let good = archive(NAME, "1.0.0");
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -149,7 +150,7 @@ async fn what_is_wrong_with_a_pack_is_told_by_the_first_code_of_the_table() {
 }
 
 #[tokio::test]
-async fn a_name_is_its_first_publishers_and_a_version_never_changes() {
+async fn a_pack_name_belongs_to_its_first_publisher_and_a_version_is_immutable() {
     let host = Host::start().await;
     let path = format!("{}.tgz", at("1.0.0"));
     host.put(&path, &[], &archive(NAME, "1.0.0")).await.expect(201);
@@ -170,7 +171,7 @@ async fn a_name_is_its_first_publishers_and_a_version_never_changes() {
 }
 
 #[tokio::test]
-async fn deprecated_and_yanked_versions_say_so_and_are_still_had() {
+async fn deprecated_and_yanked_versions_are_marked_and_still_available() {
     let host = Host::start().await;
     for version in ["1.0.0", "1.1.0"] {
         host.put(&format!("{}.tgz", at(version)), &[], &archive(NAME, version)).await.expect(201);
@@ -226,7 +227,7 @@ async fn signatures_are_served_and_keys_follow_one_another() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_none_are_refused_in_words() {
+async fn invalid_urls_are_rejected_with_a_reason() {
     let host = Host::start().await;
     for (path, code) in [
         ("/v1/packs/Bad%20Name", "invalid_pack_name"),
@@ -255,14 +256,14 @@ async fn the_catalogue_for_tests_is_another_one() {
 }
 
 #[tokio::test]
-async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
+async fn the_test_catalogue_is_off_by_default() {
     let seams = Settings { test_seams: true, ..Settings::default() };
-    for (shelves, is_there) in [
+    for (pack_registries, is_there) in [
         (PackRegistries::in_memory().unwrap(), false),
         (PackRegistries::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap(), true),
     ] {
         // Other seams do not enable it.
-        let host = Host::start_offering(seams, shelves).await;
+        let host = Host::start_offering(seams, pack_registries).await;
         let said = host.get("/.well-known/openwop").await.expect(200);
         assert_eq!(said["packs"]["testMode"]["supported"].as_bool(), is_there.then_some(true), "{said}");
         let body = archive(NAME, "1.0.0");
@@ -277,19 +278,19 @@ async fn the_catalogue_for_tests_is_not_there_unless_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_registry_for_everybody_takes_and_shows_nothing_private() {
+async fn a_public_registry_accepts_and_shows_no_private_pack() {
     const PRIVATE: &str = "private.acme.nodes";
     let folder = tempfile::tempdir().unwrap();
-    let shelves = || PackRegistries::open(FolderStore::open(folder.path()).unwrap()).unwrap();
+    let pack_registries = || PackRegistries::open(FolderStore::open(folder.path()).unwrap()).unwrap();
     let tgz = |version: &str| format!("/v1/packs/{PRIVATE}/-/{version}.tgz");
-    let mut closed = Host::start_offering(Settings::default(), shelves()).await;
+    let mut closed = Host::start_offering(Settings::default(), pack_registries()).await;
     closed.put(&tgz("1.0.0"), &[], &archive(PRIVATE, "1.0.0")).await.expect(201);
     closed.put(&format!("{}.tgz", at("1.0.0")), &[], &archive(NAME, "1.0.0")).await.expect(201);
     closed.stop().await;
     drop(closed);
     // The same packs, after the registry became public.
     let open = Settings { open_registry: true, ..Settings::default() };
-    let host = Host::start_offering(open, shelves()).await;
+    let host = Host::start_offering(open, pack_registries()).await;
     host.put(&tgz("1.1.0"), &[], &archive(PRIVATE, "1.1.0")).await.refused(400, "invalid_pack_scope");
     host.put(&format!("{}.tgz", at("1.1.0")), &[], &archive(NAME, "1.1.0")).await.expect(201);
     let scopes =
@@ -329,5 +330,5 @@ async fn a_host_without_installed_packs_has_no_agents() {
     assert_eq!(host.get("/v1/packs").await.expect(200), json!({"packs": [], "unserved": []}));
     assert_eq!(host.get("/v1/packs/export").await.expect(200), json!({"manifests": []}));
     host.get("/v1/agents").await.refused(404, "not_found");
-    host.get("/v1/agents/vendor.acme.nodes.nobody").await.refused(404, "not_found");
+    host.get("/v1/agents/vendor.acme.nodes.unknown").await.refused(404, "not_found");
 }

@@ -1,7 +1,7 @@
 //! The seams for conformance suites.
 
 use flow::definition::Capabilities;
-use host::runs::rates::RateLimits;
+use runs::rates::RateLimits;
 use serde_json::json;
 use server::http::Settings;
 
@@ -44,7 +44,7 @@ const SEAMS: [&str; 30] = [
 const LATER: usize = 2;
 
 #[tokio::test]
-async fn seams_are_not_there_unless_they_were_asked_for_and_never_without_a_key() {
+async fn test_operations_are_off_by_default_and_require_a_key() {
     let key = format!("Bearer {}", super::service::KEY);
     let without = Host::start().await;
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
@@ -155,7 +155,7 @@ async fn a_workflow_is_refused_by_the_seam_as_by_the_protocol() {
 }
 
 #[tokio::test]
-async fn agents_pretend_in_any_workflow_where_that_is_advertised_and_nowhere_else() {
+async fn mock_agents_work_only_where_they_are_advertised() {
     let seams = Settings { test_seams: true, ..Settings::default() };
     let capable = Capabilities { mock_agent: true, ..Capabilities::OURS };
     let host = Host::start_capable(seams, RateLimits::default(), capable).await;
@@ -172,7 +172,7 @@ async fn agents_pretend_in_any_workflow_where_that_is_advertised_and_nowhere_els
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_shown_whole() {
+async fn recorded_events_are_shown_completely() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     host.post("/v1/host/sample/workflows", &noop()).await.expect(201);
     let run_id = host.create("noop").await;
@@ -239,7 +239,7 @@ async fn a_message_of_a_plugin_is_answered_by_the_real_dispatcher() {
 }
 
 #[tokio::test]
-async fn what_is_withheld_is_neither_advertised_nor_registered_until_it_is_given_back() {
+async fn a_disabled_capability_is_neither_advertised_nor_usable() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     let toggle = async |body| host.post("/v1/host/sample/test/capability-toggle", &body).await;
     let mapped = workflow(

@@ -138,7 +138,7 @@ async fn hosts() -> Vec<(&'static str, Host)> {
     vec![
         ("default", Host::start().await),
         ("for suites", Host::start_with(seams).await),
-        ("with everything", Host::start_equipped_with(seams, &[], Some(one_agent())).await),
+        ("with everything", Host::start_equipped_with(seams, &[], Some(one_agent()), None).await),
         ("without the mount", without),
     ]
 }

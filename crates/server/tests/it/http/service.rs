@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use catalogue::{Catalogue, CatalogueOptions};
+use executors::agents::Agents;
+use executors::models::{Models, Options as ModelOptions};
+use executors::modules::Modules;
+use executors::{Executors, Options as ExecutorOptions};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::Tenant;
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::executors::agents::Agents;
-use host::executors::models::{Models, Options as ModelOptions};
-use host::executors::modules::Modules;
-use host::executors::{Executors, Options as ExecutorOptions};
-use host::guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
-use host::runs::keys::{self, ApiKey};
-use host::runs::rates::{RateLimiter, RateLimits};
-use host::runs::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
-use host::runs::{AuditKey, Options as RunOptions, Runs, Scope};
-use host::system::{ManualClock, SystemClock, SystemEntropy};
+use guided::{Tenants, TenantsOptions, Verifier, WorkspaceRoots};
 use packs::install::InstalledPacks;
 use packs::registry::MemoryStore;
+use runs::keys::{self, ApiKey};
+use runs::rates::{RateLimiter, RateLimits};
+use runs::{AuditKey, EndedRuns, Options as RunOptions, Runs, Scope};
 use serde_json::{Value, json};
 use server::http::{Fixtures, Guides, HttpState, Options, PackRegistries, Settings, serve};
 use storage::disk::RealDisk;
 use storage::files::FileTenants;
 use storage::sqlite::SqliteRuns;
+use system::secrets::{NoSecrets, SecretError, SecretValue, Secrets};
+use system::{ManualClock, SystemClock, SystemEntropy};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -46,6 +46,19 @@ pub(crate) const TESTER: &str = "ilk_test_000000000000000000000004";
 /// A revoked key, and an expired one.
 pub(crate) const REVOKED: &str = "ilk_live_000000000000000000000005";
 pub(crate) const EXPIRED: &str = "ilk_live_000000000000000000000006";
+
+/// What the runs of a host use.
+struct Parts {
+    secrets: Arc<dyn Secrets>,
+    executors: Option<Executors>,
+    ended_runs: Option<EndedRuns>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { secrets: Arc::new(NoSecrets), executors: None, ended_runs: None }
+    }
+}
 
 /// A running host. Dropping it stops it and deletes its database.
 pub(crate) struct Host {
@@ -84,27 +97,47 @@ impl Host {
         };
         let folder = TempDir::new().unwrap();
         let executors = settings.test_seams.then(|| executors(folder.path()));
-        Self::start_in(folder, settings, limits, capabilities, (Arc::new(NoSecrets), executors), None, None)
-            .await
+        let parts = Parts { executors, ..Parts::default() };
+        Self::start_in(folder, settings, limits, capabilities, parts, None, None).await
     }
 
     /// A host with web pages beside the protocol.
     pub(crate) async fn start_with_pages(settings: Settings, pages: Router) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
-        let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
-        Self::start_in(folder, settings, limits, Capabilities::OURS, without, None, Some(pages)).await
+        Self::start_in(folder, settings, limits, Capabilities::OURS, Parts::default(), None, Some(pages))
+            .await
     }
 
     /// A host whose registry has these packs.
-    pub(crate) async fn start_offering(settings: Settings, shelves: PackRegistries) -> Self {
+    pub(crate) async fn start_offering(settings: Settings, pack_registries: PackRegistries) -> Self {
         let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
-        let without = (Arc::new(NoSecrets) as Arc<dyn Secrets>, None);
-        Self::start_in(folder, settings, limits, Capabilities::OURS, without, Some(shelves), None).await
+        Self::start_in(
+            folder,
+            settings,
+            limits,
+            Capabilities::OURS,
+            Parts::default(),
+            Some(pack_registries),
+            None,
+        )
+        .await
+    }
+
+    /// A host whose executors are built from its folder.
+    pub(crate) async fn start_executing(
+        capabilities: Capabilities,
+        executors: impl FnOnce(&Path) -> Executors,
+    ) -> Self {
+        let (folder, limits) = (TempDir::new().unwrap(), RateLimits::default());
+        let executors = Some(executors(folder.path()));
+        let parts = Parts { executors, ..Parts::default() };
+        Self::start_in(folder, Settings::default(), limits, capabilities, parts, None, None).await
     }
 
     /// A host for suites with all node features: stores, pack modules, a mock model, one secret, and the MCP servers at these addresses.
     pub(crate) async fn start_equipped(servers: &[SocketAddr]) -> Self {
-        Self::start_equipped_with(Settings { test_seams: true, ..Settings::default() }, servers, None).await
+        let settings = Settings { test_seams: true, ..Settings::default() };
+        Self::start_equipped_with(settings, servers, None, None).await
     }
 
     /// The same with other settings, and with the agents of packs.
@@ -112,12 +145,13 @@ impl Host {
         settings: Settings,
         servers: &[SocketAddr],
         agents: Option<Agents>,
+        ended_runs: Option<EndedRuns>,
     ) -> Self {
         let folder = TempDir::new().unwrap();
         let secrets: Arc<dyn Secrets> = Arc::new(Canary);
         let options = surfaces::Options::new(folder.path().join("surfaces"));
         let mcp = servers.iter().enumerate().fold(
-            host::executors::mcp::Servers::new(Arc::clone(&secrets)),
+            executors::mcp::Servers::new(Arc::clone(&secrets)),
             |known, (place, address)| {
                 let url = format!("http://{address}/v1/mcp");
                 known.with(&format!("server-{place}"), &url, Some("mcp-key".to_owned()), Vec::new()).unwrap()
@@ -132,8 +166,8 @@ impl Host {
             mcp: Some(mcp),
         });
         let limits = RateLimits::default();
-        Self::start_in(folder, settings, limits, Capabilities::OURS, (secrets, Some(executors)), None, None)
-            .await
+        let parts = Parts { secrets, executors: Some(executors), ended_runs };
+        Self::start_in(folder, settings, limits, Capabilities::OURS, parts, None, None).await
     }
 
     async fn start_in(
@@ -141,8 +175,8 @@ impl Host {
         settings: Settings,
         limits: RateLimits,
         capabilities: Capabilities,
-        (secrets, executors): (Arc<dyn Secrets>, Option<Executors>),
-        shelves: Option<PackRegistries>,
+        parts: Parts,
+        pack_registries: Option<PackRegistries>,
         pages: Option<Router>,
     ) -> Self {
         super::logs::log();
@@ -160,12 +194,13 @@ impl Host {
             token_secrets: vec![[7; 32]],
             public_url: "http://host.test".to_owned(),
             audit_key: AuditKey::from_seed([9; 32]),
-            secrets,
+            secrets: parts.secrets,
             outbound: outbound::Client::new(outbound::Reach::Public),
+            executors: parts.executors,
+            guided_nodes: None,
+            anchors: None,
+            ended_runs: parts.ended_runs,
         });
-        if let Some(executors) = executors {
-            runs.equip(executors);
-        }
         put_keys(&runs).await;
         let clock = runs.clone();
         tokio::spawn(async move { clock.keep_time().await });
@@ -185,7 +220,7 @@ impl Host {
                 workspace_roots: WorkspaceRoots::new(vec![workspaces.clone()]),
                 allowed_origins: vec!["https://app.example".to_owned()],
             },
-            shelves: shelves
+            pack_registries: pack_registries
                 .unwrap_or_else(|| {
                     PackRegistries::in_memory().unwrap().with_tests(MemoryStore::default()).unwrap()
                 })
@@ -300,7 +335,8 @@ impl Host {
 }
 
 /// The secret that suites use, and its value, which must never be exposed.
-pub(crate) const CANARY: (&str, &str) = ("openwop-conformance-canary-secret", "a-canary-that-nobody-may-see");
+pub(crate) const CANARY: (&str, &str) =
+    ("openwop-conformance-canary-secret", "a-canary-that-must-stay-secret");
 
 /// Resolves that secret, and the key of other test hosts.
 struct Canary;

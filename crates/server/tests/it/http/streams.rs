@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use flow::id::Tenant;
-use host::runs::Scope;
-use host::runs::keys::{self, ApiKey};
-use host::system::{Clock as _, SystemClock};
 use ports::runs::prelude::*;
 use ports::runs::{Change, Commit};
+use runs::Scope;
+use runs::keys::{self, ApiKey};
 use serde_json::{Value, json};
+use system::{Clock as _, SystemClock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::client::{OpenStream, parse, request};
@@ -58,7 +58,7 @@ fn names(frames: &[Frame]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stream_shows_what_was_then_what_happens_and_closes_after_the_end() {
+async fn a_stream_sends_past_then_live_events_and_closes_at_the_end() {
     let host = Host::start().await;
     host.register(&short()).await;
     let run_id = host.create("short").await;
@@ -141,7 +141,7 @@ async fn many_readers_of_one_run_see_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_before_the_media_type_counts() {
+async fn validation_errors_come_before_media_type_errors() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let run_id = host.create("noop").await;
@@ -166,7 +166,7 @@ async fn what_is_wrong_is_said_before_the_media_type_counts() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_where_it_broke_off() {
+async fn a_stream_resumes_where_it_was_interrupted() {
     let host = Host::start().await;
     host.register(&noop()).await;
     let run_id = host.create("noop").await;
@@ -267,7 +267,7 @@ impl Open {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_says_that_it_lives() {
+async fn a_quiet_stream_sends_keep_alives() {
     assert!(Settings::default().keep_alive <= Duration::from_secs(30), "readers give up after that");
     let settings = Settings { keep_alive: Duration::from_millis(20), ..Settings::default() };
     let host = Host::start_with(settings).await;
@@ -295,7 +295,7 @@ async fn a_waiting_run_is_shown_at_once_even_when_events_are_gathered() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_streams_and_they_end_with_the_host() {
+async fn the_number_of_streams_is_limited_and_they_end_with_the_host() {
     let settings = Settings { max_streams: 1, ..Settings::default() };
     let mut host = Host::start_with(settings).await;
     host.register(&slow()).await;
@@ -313,7 +313,7 @@ async fn there_are_only_so_many_streams_and_they_end_with_the_host() {
 }
 
 #[tokio::test]
-async fn notes_are_told_to_those_who_watch_and_are_not_in_the_log() {
+async fn annotations_are_streamed_but_not_in_the_log() {
     let host = Host::start().await;
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
@@ -325,13 +325,13 @@ async fn notes_are_told_to_those_who_watch_and_are_not_in_the_log() {
     let path = format!("/v1/runs/{run_id}/annotations");
     let made = host.post(&path, &note).await.expect(201);
     let seen = updates.until(|text| text.contains("run.annotated")).await;
-    let told = seen.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(told.trim()).unwrap()["payload"], made);
+    let data_lines = seen.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(data_lines.trim()).unwrap()["payload"], made);
     host.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).await.expect(200);
     let snapshots = values.until(|text| text.contains("cancelled")).await;
     assert!(!snapshots.contains("run.annotated"));
     let log = stream(&host, &run_id, "?streamMode=debug", &[]).await;
-    assert!(!names(&log).contains(&"run.annotated"), "whoever comes later finds it among the annotations");
+    assert!(!names(&log).contains(&"run.annotated"), "it is only in the list of annotations");
 }
 
 /// Replies that can stay open: the path, and the text that shows that the reply is open.
@@ -346,7 +346,7 @@ fn long_answers(run_id: &str) -> [(String, &'static str); 4] {
 
 /// Finding M2: streams and long polls end when their key is revoked or expires.
 #[tokio::test]
-async fn what_a_key_opened_ends_with_it() {
+async fn streams_end_with_their_key() {
     let scopes = || vec![Scope::RunsRead, Scope::RunsCreate, Scope::ManifestRead];
     for how in ["revoked here", "revoked by another process", "expired", "without its scopes"] {
         let host = Host::start().await;

@@ -20,7 +20,7 @@ fn refused(answer: &Answer, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn a_surface_answers_as_it_is_for_the_tenant_that_the_call_names() {
+async fn a_surface_call_uses_the_tenant_of_its_arguments() {
     let host = Host::start_equipped(&[]).await;
     let set = ask(&host, "acme", ("kv", "set"), json!({"key": "k", "value": {"a": 1}})).await;
     assert_eq!(set.expect(200), json!({"ok": true}));
@@ -47,8 +47,7 @@ async fn a_surface_answers_as_it_is_for_the_tenant_that_the_call_names() {
 }
 
 #[tokio::test]
-async fn a_call_that_names_no_tenant_surface_or_operation_is_refused_flat_and_what_a_surface_refuses_nested()
-{
+async fn an_invalid_surface_call_gets_a_flat_error_and_a_surface_error_is_nested() {
     let host = Host::start_equipped(&[]).await;
     let body =
         |tenant: Value, surface: &str, op: Value| json!({"tenantId": tenant, "surface": surface, "op": op});
@@ -77,7 +76,7 @@ async fn a_call_that_names_no_tenant_surface_or_operation_is_refused_flat_and_wh
 }
 
 #[tokio::test]
-async fn a_surface_that_is_not_there_is_missing_and_named() {
+async fn a_missing_surface_is_named_in_the_error() {
     let without = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
     ask(&without, "acme", ("kv", "get"), json!({"key": "k"})).await.refused(503, "host_capability_missing");
     let host = Host::start_equipped(&[]).await;
@@ -103,7 +102,7 @@ async fn the_surfaces_of_any_tenant_are_for_administrators_alone() {
 }
 
 #[tokio::test]
-async fn a_signed_address_gives_the_bytes_for_its_while_and_says_afterwards_that_it_is_over() {
+async fn a_presigned_url_returns_the_object_until_it_expires() {
     let host = Host::start_equipped(&[]).await;
     let html = json!({"key": "k", "contentBase64": "PGI+", "contentType": "text/html"});
     ask(&host, "acme", ("blob", "put"), html).await.expect(200);
@@ -141,7 +140,7 @@ async fn a_signed_address_gives_the_bytes_for_its_while_and_says_afterwards_that
 }
 
 #[tokio::test]
-async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_else() {
+async fn an_object_is_stored_only_with_its_presigned_url() {
     let host = Host::start_equipped(&[]).await;
     let presign = async |method: &str, seconds: f64| {
         let args = json!({"key": "k", "method": method, "expiresInSeconds": seconds});
@@ -174,7 +173,8 @@ async fn an_object_is_stored_at_an_address_that_was_signed_for_it_and_nowhere_el
     put(&token, &[("content-type", "none")], b"x").await.refused(400, "invalid_argument");
     // Refused by its `Content-Length`, before any byte is received.
     let large = format!(
-        "PUT /v1/blobs/{token} HTTP/1.1\r\nhost: host.test\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "PUT /v1/blobs/{token} HTTP/1.1\r\nhost: host.test\r\ncontent-length: {}\r\nconnection: \
+         close\r\n\r\n",
         65 << 20
     );
     let answer = super::client::raw(host.address, large.as_bytes()).await.unwrap();
@@ -190,7 +190,8 @@ async fn objects_that_are_received_at_once_are_bounded() {
     let signed = ask(&host, "acme", ("blob", "presign"), args).await.expect(200);
     let path = format!("/v1/blobs/{}", signed["token"].as_str().unwrap());
     let head = format!(
-        "PUT {path} HTTP/1.1\r\nhost: host.test\r\ncontent-length: 3\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n"
+        "PUT {path} HTTP/1.1\r\nhost: host.test\r\ncontent-length: 3\r\nexpect: \
+         100-continue\r\nconnection: close\r\n\r\n"
     );
     let mut sending = Vec::new();
     for _ in 0..8 {

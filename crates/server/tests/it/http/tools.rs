@@ -62,11 +62,7 @@ async fn every_tool_of_the_tenant_is_described_and_no_other() {
         let unknown = host.get("/v1/tools/mcp:none").await.refused(404, "not_found");
         assert_eq!(host.get_as(OTHER, &format!("/v1/tools/{id}")).await.refused(404, "not_found"), unknown);
     }
-    assert_eq!(
-        host.get_as(READER, "/v1/tools").await.expect(200),
-        listed,
-        "whoever may read runs may see them"
-    );
+    assert_eq!(host.get_as(READER, "/v1/tools").await.expect(200), listed, "the scope runs:read is enough");
     let discovered = host.send("GET", "/.well-known/openwop", &[], None).await.expect(200);
     assert_eq!(discovered["toolCatalog"]["supported"], true);
     assert_eq!(discovered["toolCatalog"]["sources"], json!(["workflow", "mcp"]));

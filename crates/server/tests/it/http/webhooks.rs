@@ -5,7 +5,7 @@ use serde_json::json;
 use super::service::{Host, KEY, OTHER, READER};
 
 #[tokio::test]
-async fn a_subscription_is_made_shown_without_its_secret_and_ended() {
+async fn a_webhook_is_registered_listed_without_its_secret_and_deleted() {
     let host = Host::start().await;
     let body = json!({"url": "https://example.com/hook", "events": ["run.completed"]});
     let made = host.post("/v1/webhooks", &body).await.expect(201);

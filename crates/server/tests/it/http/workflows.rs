@@ -1,14 +1,14 @@
 //! Workflows: register, list, read.
 
 use flow::definition::Capabilities;
-use host::runs::rates::RateLimits;
+use runs::rates::RateLimits;
 use serde_json::json;
 use server::http::Settings;
 
 use super::service::{Host, gate, noop, workflow};
 
 #[tokio::test]
-async fn a_workflow_is_read_as_it_was_registered_and_the_same_again_is_no_change() {
+async fn a_workflow_is_returned_as_registered_and_registering_it_again_changes_nothing() {
     let host = Host::start().await;
     let first = host.post("/v1/workflows", &noop()).await.expect(201);
     assert_eq!(first["workflowId"], "noop");
@@ -20,7 +20,7 @@ async fn a_workflow_is_read_as_it_was_registered_and_the_same_again_is_no_change
 }
 
 #[tokio::test]
-async fn a_document_that_is_no_workflow_is_refused_with_the_places_that_are_wrong() {
+async fn an_invalid_workflow_is_rejected_with_the_paths_of_its_problems() {
     let host = Host::start().await;
     let mut dangling = noop();
     dangling["edges"] = json!([{"id": "e", "sourceNodeId": "only", "targetNodeId": "none"}]);
@@ -63,7 +63,7 @@ async fn a_trigger_that_would_never_fire_is_refused_with_the_capability_that_it_
 }
 
 #[tokio::test]
-async fn what_a_closed_gate_refuses_is_named_and_never_replaced() {
+async fn a_closed_capability_gate_names_the_missing_capability() {
     let closed = Capabilities {
         conversation: false,
         orchestrator: false,
@@ -109,7 +109,7 @@ async fn what_a_closed_gate_refuses_is_named_and_never_replaced() {
 }
 
 #[tokio::test]
-async fn a_new_version_is_what_new_runs_are_of() {
+async fn new_runs_use_the_newest_version() {
     let host = Host::start().await;
     let version = |nodes: &[&str]| {
         let nodes: Vec<_> = nodes.iter().map(|node| (*node, "core.noop", json!({}))).collect();

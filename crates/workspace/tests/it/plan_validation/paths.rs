@@ -54,7 +54,7 @@ fn safe_paths_are_accepted() {
         ("a space", " a b ".into()),
         ("a colon", "a:b".into()),
         ("letters of all sorts", "é/日本/🦀.md".into()),
-        ("a line separator, which is no control character", "a\u{2028}b".into()),
+        ("a line separator, which is not a control character", "a\u{2028}b".into()),
         ("a name of 255 bytes", "n".repeat(255)),
         ("64 names", vec!["n"; 64].join("/")),
         ("1024 bytes", [255, 255, 255, 252, 3].map(|bytes| "n".repeat(bytes)).join("/")),

@@ -84,8 +84,8 @@ fn invalid_sources_are_refused() {
         ("padding inside", literal("eA==eA==")),
         ("not ASCII", literal("é30=")),
         ("a page without a name", pages(json!(["p", ""]))),
-        ("pages that are no list", pages(json!("p"))),
-        ("a page that is no text", pages(json!([1]))),
+        ("pages that are not a list", pages(json!("p"))),
+        ("a page that is not a string", pages(json!([1]))),
         ("an optional member of another type", optional),
     ];
     for (name, source) in cases {
@@ -107,7 +107,7 @@ fn valid_sources_are_accepted() {
             json!({"kind": "kb-pages", "spaceId": "s", "pageSlugs": []}),
         ),
         ("a large version", version(json!(1e23))),
-        ("null where null may stand", with_null),
+        ("null where null is allowed", with_null),
     ];
     for (name, source) in cases {
         let valid = check(&plan([with_source(file("references", "x"), source.clone())])).expect(name);

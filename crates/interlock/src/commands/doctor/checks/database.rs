@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use flow::id::RunId;
-use host::runs::audit::Anchors;
-use host::runs::{ApiKey, Scope};
-use host::system::{Clock as _, SystemClock};
+use runs::audit::Anchors;
+use runs::{ApiKey, Scope};
 use storage::sqlite::{Inspection, OpenError};
+use system::{Clock as _, SystemClock};
 
 use super::Check;
 use crate::commands::serve::database::{RESTORE, RUNS, is_lost};

@@ -7,8 +7,8 @@ use ai::prompt::library::Library;
 use ai::provider::http::BaseUrl;
 use ai::provider::{anthropic, openai};
 use canon::error::Envelope;
-use host::executors::models::{MOCK, Models, Options, Provider, Wire};
-use host::runs::secrets::Secrets;
+use executors::models::{MOCK, Models, Options, Provider, Wire};
+use system::secrets::Secrets;
 
 use super::envelopes;
 use crate::failure::{CommandErrorCode, Failure};

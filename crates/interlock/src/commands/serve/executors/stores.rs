@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use host::runs::secrets::Secrets;
 use surfaces::nats::{NatsOptions, NatsQueue};
 use surfaces::search::{EmbeddedSearch, SearchLimits, ServedSearch};
 use surfaces::sql::postgres::{Postgres, PostgresOptions};
@@ -13,6 +12,7 @@ use surfaces::sql::sqlite::SqliteFiles;
 use surfaces::sql::{DEFAULT_DATASOURCE, Datasource, ServedSql, SqlLimits, Tenants};
 use surfaces::vector::{EmbeddedVectors, ServedVectors, VectorLimits};
 use surfaces::{Limits, OpenError, Options, Surface, Surfaces, Tenant};
+use system::secrets::Secrets;
 
 use super::super::TENANT;
 use crate::failure::{CommandErrorCode, Failure};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use host::catalogue::{Catalogue, CatalogueOptions};
-use host::guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
-use host::guided::{Guided, Verifier};
+use catalogue::{Catalogue, CatalogueOptions};
+use guided::api::{ContinueRequest, Handle, Intent, PreferenceDelta, Reply, StartRequest};
+use guided::{Guided, Verifier};
 use serde::Serialize;
 use serde_json::Value;
 use storage::disk::MemoryDisk;
@@ -213,7 +213,7 @@ fn place(reply: &Reply) -> String {
     match pending(reply) {
         Some(step) => format!("`{step}` is pending"),
         None if reply.is_complete => "the run is complete".to_owned(),
-        None => "the run is blocked for good".to_owned(),
+        None => "the run is blocked permanently".to_owned(),
     }
 }
 

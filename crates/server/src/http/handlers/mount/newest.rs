@@ -32,8 +32,8 @@ use super::super::super::exchange::Call;
 use super::super::super::response;
 use super::super::super::route::Answered;
 use super::super::mcp::{accepting, ours};
-use super::{EDITION, Reporting, mount};
-use crate::mount::{EDITIONS, INSTRUCTIONS, Message, Read};
+use super::{EDITION, Notifications, mount};
+use crate::mount::{EDITIONS, INSTRUCTIONS, Message, ParsedMessage};
 
 /// The edition that this module serves.
 pub(super) const NEWEST: &str = "2026-07-28";
@@ -41,17 +41,17 @@ pub(super) const NEWEST: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// Whether this module answers a message: one of this edition, or one of an unsupported edition, which the library refuses.
-pub(super) fn is_meant(call: &Call, message: &Read) -> bool {
+pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
     let named = call.headers.get(EDITION);
     if named.is_some_and(|named| !EDITIONS.iter().any(|known| named.as_bytes() == known.as_bytes())) {
         return true;
     }
     match message {
-        Read::Request(message) | Read::Notification(message) => {
+        ParsedMessage::Request(message) | ParsedMessage::Notification(message) => {
             let meta = message.params.get("_meta");
             message.method == "server/discover" || meta.is_some_and(|meta| meta.get(VERSION).is_some())
         }
-        Read::Response(..) | Read::Wrong(..) => false,
+        ParsedMessage::Response(..) | ParsedMessage::Invalid(..) => false,
     }
 }
 
@@ -90,10 +90,10 @@ async fn rpc(response: Response, id: &Value) -> Response {
     if !status.is_client_error() || is_json {
         return ours(response).await;
     }
-    let said =
+    let text_body =
         response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let message = flow::redact::text(&said);
+    let text_body = String::from_utf8_lossy(&text_body);
+    let message = flow::redact::text(&text_body);
     let spoken: Vec<&str> = [NEWEST].into_iter().chain(EDITIONS).collect();
     let error =
         json!({"code": ErrorCode::INVALID_REQUEST, "message": message, "data": {"supported": spoken}});
@@ -123,8 +123,8 @@ impl Newest {
         let mut gone = self.gone.clone();
         let answered = tokio::select! {
             biased;
-            answered = async { mount(&self.call, Reporting::default()).answer(&message).await } => answered,
-            _ = gone.changed() => return Err(ErrorData::internal_error("The client left.", None)),
+            answered = async { mount(&self.call, Notifications::default()).answer(&message).await } => answered,
+            _ = gone.changed() => return Err(ErrorData::internal_error("The client disconnected.", None)),
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("The call was cancelled.", None)),
         };
         let mut result = match answered {
@@ -135,7 +135,7 @@ impl Newest {
             }
             Err(refusal) => {
                 let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-                return Err(ErrorData::internal_error("The host refuses the call.", Some(data)));
+                return Err(ErrorData::internal_error("The host rejects the call.", Some(data)));
             }
         };
         // Required in this edition and unknown in earlier ones.

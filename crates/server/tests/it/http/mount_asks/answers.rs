@@ -8,7 +8,7 @@ use super::client::{BOTH, Client, run_of};
 use super::{colour, questions, resolve, status, tool};
 
 #[tokio::test]
-async fn a_client_that_can_ask_is_asked_and_its_call_goes_on_to_the_end() {
+async fn a_client_with_elicitation_is_asked_and_its_call_completes() {
     let host = Host::start().await;
     let second = json!([
         {"id": "amount", "question": "How many?", "schema": {"type": "integer", "minimum": 1}},
@@ -64,7 +64,7 @@ async fn a_client_that_can_ask_is_asked_and_its_call_goes_on_to_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_as_it_has_to_be_is_asked_for_again_with_the_reason_and_not_for_ever() {
+async fn an_invalid_answer_is_asked_again_with_the_reason_a_limited_number_of_times() {
     let host = Host::start().await;
     let mut bounded = colour();
     bounded["nodes"][1]["typeId"] = json!("core.interrupt");
@@ -80,7 +80,7 @@ async fn an_answer_that_is_not_as_it_has_to_be_is_asked_for_again_with_the_reaso
     client.accept(&first, json!({"colour": "green"})).await;
     let second = calling.asked().await;
     let message = second["params"]["message"].as_str().unwrap();
-    assert!(message.contains("could not be taken") && message.ends_with("Which colour?"), "{message}");
+    assert!(message.contains("was not accepted") && message.ends_with("Which colour?"), "{message}");
     assert_eq!(second["params"]["requestedSchema"], first["params"]["requestedSchema"]);
     // The schema of the interrupt applies, and not only that of the question.
     client.accept(&second, json!({"colour": "red"})).await;
@@ -100,7 +100,7 @@ async fn an_answer_that_is_not_as_it_has_to_be_is_asked_for_again_with_the_reaso
 }
 
 #[tokio::test]
-async fn whoever_declines_loses_nothing_and_is_told_where_a_person_answers() {
+async fn a_client_that_declines_gets_the_url_where_a_person_answers() {
     let host = Host::start().await;
     host.register(&colour()).await;
     let client = Client::asking(&host, KEY).await;
@@ -126,7 +126,7 @@ async fn whoever_declines_loses_nothing_and_is_told_where_a_person_answers() {
 }
 
 #[tokio::test]
-async fn where_not_to_answer_is_an_answer_it_is_taken_as_one() {
+async fn declining_is_an_answer_where_the_workflow_allows_it() {
     let host = Host::start().await;
     let form = json!({"message": "Which colour?", "requestedSchema": {
         "type": "object", "properties": {"colour": {"type": "string"}, "shade": {"type": "string"}}, "required": ["colour"],
@@ -213,7 +213,7 @@ async fn arguments_and_answers_reach_a_model_between_marks_that_they_cannot_clos
 }
 
 #[tokio::test]
-async fn a_supervisor_that_wants_to_know_something_asks_the_client_too() {
+async fn a_question_of_a_supervisor_also_reaches_the_client() {
     let host = Host::start().await;
     let plan = json!([{"kind": "ask-user", "prompt": "Which colour?"}, {"kind": "terminate"}]);
     let supervisor = ("plan", "core.orchestrator.supervisor", json!({"mockDispatchPlan": plan}));

@@ -1,6 +1,6 @@
 //! Questions of child runs.
 
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::{Value, json};
 use server::http::Settings;
 
@@ -40,12 +40,12 @@ fn given(result: &Value) -> Value {
 /// The reply to a call whose run waits for a child run: it names both runs, and where a person answers.
 fn waits_below(result: &Value, child: &str, node: &str) -> String {
     assert_eq!(result["isError"], true, "{result}");
-    let told: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(told["error"], "run_waiting", "{told}");
-    let run_id = told["runId"].as_str().unwrap().to_owned();
-    let message = told["message"].as_str().unwrap();
+    let reply: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(reply["error"], "run_waiting", "{reply}");
+    let run_id = reply["runId"].as_str().unwrap().to_owned();
+    let message = reply["message"].as_str().unwrap();
     for part in [
-        format!("the run {child} below it"),
+        format!("its child run {child}"),
         format!("`{node}`"),
         format!("http://host.test/v1/runs/{child}/interrupts/{node}"),
         format!("http://host.test/v1/runs/{run_id}"),
@@ -125,7 +125,7 @@ async fn workers_of_a_dispatch_ask_the_client_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_asked_is_told_which_run_below_waits_and_where() {
+async fn clients_without_elicitation_get_the_waiting_child_run() {
     let host = family().await;
     let client = Client::begin(&host, KEY, json!({})).await;
     for name in ["parent", "grandparent"] {
@@ -142,7 +142,7 @@ async fn whoever_cannot_be_asked_is_told_which_run_below_waits_and_where() {
 }
 
 #[tokio::test]
-async fn whoever_declines_the_question_of_a_child_leaves_both_runs_as_they_are() {
+async fn declining_the_question_of_a_child_leaves_both_runs_waiting() {
     let host = family().await;
     let client = Client::asking(&host, KEY).await;
     let mut calling = client.call("parent").await;
@@ -157,7 +157,7 @@ async fn whoever_declines_the_question_of_a_child_leaves_both_runs_as_they_are()
 }
 
 #[tokio::test]
-async fn nothing_that_a_client_says_moves_an_approval_of_a_child() {
+async fn a_client_cannot_answer_an_approval_of_a_child() {
     const WEAK: &str = "ilk_live_000000000000000000000008";
     let host = family().await;
     put_key(&host, WEAK, "weak", vec![Scope::RunsCreate, Scope::ManifestRead]).await;
@@ -190,14 +190,14 @@ async fn nothing_that_a_client_says_moves_an_approval_of_a_child() {
             if waits {
                 assert_eq!(given(&calling.answered().await)["became"], "completed");
             }
-            let told = host.get(&format!("/v1/runs/{child}/events/poll?timeout=0")).await.expect(200);
-            assert!(told.to_string().contains("\"resolvedBy\":\"tester\""), "{told}");
+            let reply = host.get(&format!("/v1/runs/{child}/events/poll?timeout=0")).await.expect(200);
+            assert!(reply.to_string().contains("\"resolvedBy\":\"tester\""), "{reply}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_question_of_a_child_that_somebody_else_answers_is_taken_back() {
+async fn a_request_for_a_child_is_cancelled_when_another_client_answers() {
     let host = family().await;
     let one = questions(&json!([{"id": "one", "question": "One?"}]));
     let gate = ("gate", "core.approvalGate", json!({}));
@@ -208,18 +208,18 @@ async fn a_question_of_a_child_that_somebody_else_answers_is_taken_back() {
     let asked = calling.asked().await;
     let child = run_of(&asked);
     resolve(&host, &child, "ask", json!({"answers": {"one": "a"}})).await.expect(200);
-    let taken_back = calling.next().await.unwrap();
-    assert_eq!(taken_back["method"], "notifications/cancelled", "{taken_back}");
-    assert_eq!(taken_back["params"]["requestId"], asked["id"]);
-    let told = calling.asked().await;
-    assert!(told["params"]["message"].as_str().unwrap().contains("an approval at `gate`"), "{told}");
-    assert_eq!(run_of(&told), child);
+    let cancelled = calling.next().await.unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled", "{cancelled}");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    let reply = calling.asked().await;
+    assert!(reply["params"]["message"].as_str().unwrap().contains("an approval at `gate`"), "{reply}");
+    assert_eq!(run_of(&reply), child);
     resolve(&host, &child, "gate", json!({"action": "accept"})).await.expect(200);
     assert_eq!(given(&calling.answered().await)["became"], "completed");
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_while_a_child_asks_leaves_both_runs_waiting() {
+async fn a_client_that_disconnects_while_a_child_asks_leaves_both_runs_waiting() {
     let host = Host::start_with(Settings { max_streams: 1, ..Settings::default() }).await;
     for workflow in [colour(), calling("parent", "colour")] {
         host.register(&workflow).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::id::{Principal, RunId, Tenant};
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::{Value, json};
 use server::http::Settings;
 
@@ -12,7 +12,7 @@ use super::client::{BOTH, Client, run_of};
 use super::{colour, questions, resolve, status, tool, waiting_run};
 
 #[tokio::test]
-async fn a_question_that_somebody_else_answers_is_taken_back() {
+async fn a_request_is_cancelled_when_another_client_answers() {
     let host = Host::start().await;
     host.register(&colour()).await;
     let approval = tool("approval", &[("ask", "core.approvalGate", json!({}))]);
@@ -50,11 +50,11 @@ async fn a_question_that_somebody_else_answers_is_taken_back() {
     assert_eq!(asked["params"]["message"], "One?", "what can be answered comes first");
     let run_id = run_of(&asked);
     resolve(&host, &run_id, "ask", json!({"answers": {"one": "a"}})).await.expect(200);
-    let taken_back = calling.next().await.unwrap();
-    assert_eq!(taken_back["method"], "notifications/cancelled");
-    assert_eq!(taken_back["params"]["requestId"], asked["id"]);
-    let told = calling.asked().await;
-    assert!(told["params"]["message"].as_str().unwrap().contains("an approval at `gate`"), "{told}");
+    let cancelled = calling.next().await.unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    let reply = calling.asked().await;
+    assert!(reply["params"]["message"].as_str().unwrap().contains("an approval at `gate`"), "{reply}");
     resolve(&host, &run_id, "gate", json!({"action": "accept"})).await.expect(200);
     let mut last = calling.next().await.unwrap();
     if last["method"] == "notifications/cancelled" {
@@ -79,7 +79,7 @@ async fn an_event_from_outside_is_only_waited_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_while_it_is_asked_leaves_the_run_waiting_and_nothing_else() {
+async fn a_client_that_disconnects_while_it_is_asked_leaves_only_the_run_waiting() {
     let host = Host::start_with(Settings { max_streams: 1, ..Settings::default() }).await;
     host.register(&colour()).await;
     let client = Client::asking(&host, KEY).await;
@@ -112,9 +112,9 @@ async fn a_client_that_hangs_up_while_it_is_asked_leaves_the_run_waiting_and_not
 }
 
 #[tokio::test]
-async fn a_call_does_not_wait_for_ever_and_says_meanwhile_that_it_does() {
+async fn a_call_times_out_and_reports_progress_until_then() {
     let settings = Settings {
-        mount_patience: Duration::from_millis(400),
+        mount_timeout: Duration::from_millis(400),
         keep_alive: Duration::from_millis(20),
         ..Settings::default()
     };
@@ -140,17 +140,17 @@ async fn a_call_does_not_wait_for_ever_and_says_meanwhile_that_it_does() {
             }
         };
         assert!(asked == 1 && beats > 0, "{asked} {beats}");
-        assert_eq!(withdrawn, 1, "nobody waits for what the client was asked");
+        assert_eq!(withdrawn, 1, "the request to the client is cancelled");
         let text = last["result"]["content"][0]["text"].as_str().unwrap();
-        let told: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(told["error"], "run_waiting", "{told}");
-        let run = host.get(&format!("/v1/runs/{}", told["runId"].as_str().unwrap())).await.expect(200);
+        let reply: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(reply["error"], "run_waiting", "{reply}");
+        let run = host.get(&format!("/v1/runs/{}", reply["runId"].as_str().unwrap())).await.expect(200);
         assert_eq!(run["interrupt"]["nodeId"], node);
     }
 }
 
 #[tokio::test]
-async fn a_host_that_stops_ends_the_call_and_not_the_run() {
+async fn a_shutdown_ends_the_call_but_not_the_run() {
     let mut host = Host::start().await;
     host.register(&colour()).await;
     let client = Client::asking(&host, KEY).await;
@@ -158,7 +158,7 @@ async fn a_host_that_stops_ends_the_call_and_not_the_run() {
     let run_id = run_of(&calling.asked().await);
     host.stop().await;
     assert_eq!(calling.waits("ask").await, run_id);
-    let caller = host::runs::Caller {
+    let caller = runs::Caller {
         tenant: Tenant::new("a"),
         principal: Principal::new("full"),
         scopes: Scope::ALL.to_vec(),

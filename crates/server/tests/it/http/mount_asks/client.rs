@@ -145,11 +145,11 @@ impl Calling {
     pub(super) async fn waits(&mut self, node: &str) -> String {
         let result = self.answered().await;
         assert_eq!(result["isError"], true, "{result}");
-        let told: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-        assert_eq!(told["error"], "run_waiting", "{told}");
-        let run_id = told["runId"].as_str().unwrap().to_owned();
+        let reply: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(reply["error"], "run_waiting", "{reply}");
+        let run_id = reply["runId"].as_str().unwrap().to_owned();
         let place = format!("http://host.test/v1/runs/{run_id}/interrupts/{node}");
-        let message = told["message"].as_str().unwrap();
+        let message = reply["message"].as_str().unwrap();
         assert!(message.contains(&place) && !message.contains("/v1/interrupts/"), "{message}");
         run_id
     }

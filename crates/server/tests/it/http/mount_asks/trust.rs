@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host::runs::Scope;
+use runs::Scope;
 use serde_json::{Value, json};
 
 use super::super::service::{Host, KEY, OTHER, TESTER, noop};
@@ -46,7 +46,7 @@ fn gates() -> Vec<(Value, &'static str, Value)> {
 }
 
 #[tokio::test]
-async fn nothing_that_a_client_says_moves_what_waits_for_somebody_who_is_trusted() {
+async fn a_client_cannot_answer_what_waits_for_a_trusted_person() {
     let host = Host::start().await;
     host.register(&noop()).await;
     put_key(&host, SECOND, "second", Scope::ALL.to_vec()).await;
@@ -87,13 +87,13 @@ async fn nothing_that_a_client_says_moves_what_waits_for_somebody_who_is_trusted
                     assert_eq!(resolved.status, 200, "{name} {said}: {}", resolved.text());
                 }
                 assert_eq!(calling.answered().await["isError"], false, "{name} {said}");
-                let told = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
-                for event in told["events"].as_array().unwrap() {
+                let reply = host.get(&format!("/v1/runs/{run_id}/events/poll?timeout=0")).await.expect(200);
+                for event in reply["events"].as_array().unwrap() {
                     for by in ["resolvedBy", "decidedBy", "answeredBy", "principal"] {
                         assert_ne!(event["payload"][by], "full", "{name} {said}: {event}");
                     }
                 }
-                assert!(told.to_string().contains("\"resolvedBy\":\""), "{told}");
+                assert!(reply.to_string().contains("\"resolvedBy\":\""), "{reply}");
             } else {
                 assert_eq!(calling.waits(node).await, run_id);
                 let after = host.get(&format!("/v1/runs/{run_id}")).await.expect(200);
@@ -104,7 +104,7 @@ async fn nothing_that_a_client_says_moves_what_waits_for_somebody_who_is_trusted
 }
 
 #[tokio::test]
-async fn nobody_but_the_client_that_was_asked_can_answer() {
+async fn only_the_asked_client_can_answer() {
     let host = Host::start().await;
     host.register(&colour()).await;
     put_key(&host, SECOND, "second", Scope::ALL.to_vec()).await;
@@ -164,7 +164,7 @@ async fn nobody_but_the_client_that_was_asked_can_answer() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_asked_is_answered_as_before() {
+async fn clients_without_elicitation_get_the_waiting_result() {
     let host = Host::start().await;
     host.register(&colour()).await;
     let message = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "colour"}});
@@ -193,7 +193,7 @@ async fn whoever_cannot_be_asked_is_answered_as_before() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_not_answer_is_only_told() {
+async fn a_key_without_the_approval_scope_only_gets_a_notice() {
     const WEAK: &str = "ilk_live_000000000000000000000008";
     let host = Host::start().await;
     host.register(&colour()).await;
