@@ -1,8 +1,11 @@
-//! Counts the instructions of a request with Valgrind, which gives the same counts on every machine.
+//! Counts the instructions of a request with Valgrind, which counts the same on a fast and on a slow machine.
 //!
 //! The test starts this binary again under Valgrind, with few and with many requests, and divides the difference: the startup cost
 //! of the host is in both. The counts are for a build without optimization, so they say nothing about speed; they grow when a
 //! request does more than before. They do not include kernel time; syncs are counted separately.
+//!
+//! Counts of one build vary by a few percent, because threads that wake up at other moments look for work more or less often. Such
+//! looks only add instructions, so the lowest of several counts is compared with the limit.
 
 use std::process::Command;
 
@@ -12,6 +15,9 @@ use super::{CASES, Case, NOOP, post};
 /// The number of requests in the two runs. Both fill the caches and let buffers grow.
 const FEW: u32 = 20;
 const MANY: u32 = 80;
+
+/// How often a case is counted before it fails. The first count within the limit ends it.
+const ATTEMPTS: u32 = 5;
 
 /// The case to run and the number of requests: set for the process under Valgrind.
 const CASE: &str = "COST_CASE";
@@ -27,20 +33,32 @@ fn a_request_takes_no_more_instructions_than_its_limit() {
     }
     let mut exceeded = Vec::new();
     for (index, case) in CASES.iter().enumerate() {
-        let (few, many) = std::thread::scope(|scope| {
-            let few = scope.spawn(|| counted(index, FEW));
-            (counted(index, MANY), few.join().unwrap())
-        });
-        let one = many.abs_diff(few) / u64::from(MANY.abs_diff(FEW)) / 1000;
-        println!("{}: {one} thousand instructions", case.name);
-        if one > case.kilo_instructions {
+        let mut lowest = u64::MAX;
+        for _ in 0..ATTEMPTS {
+            let one = thousands_of_one_request(index);
+            println!("{}: {one} thousand instructions", case.name);
+            lowest = lowest.min(one);
+            if lowest <= case.kilo_instructions {
+                break;
+            }
+        }
+        if lowest > case.kilo_instructions {
             exceeded.push(format!(
-                "{}: {one} thousand instructions; the limit is {}",
+                "{}: {lowest} thousand instructions; the limit is {}",
                 case.name, case.kilo_instructions
             ));
         }
     }
     assert!(exceeded.is_empty(), "more expensive than before: {exceeded:#?}");
+}
+
+/// The instructions of one request of a case, in thousands.
+fn thousands_of_one_request(case: usize) -> u64 {
+    let (few, many) = std::thread::scope(|scope| {
+        let few = scope.spawn(|| counted(case, FEW));
+        (counted(case, MANY), few.join().unwrap())
+    });
+    many.abs_diff(few) / u64::from(MANY.abs_diff(FEW)) / 1000
 }
 
 /// The instructions of a process that starts a host and sends `count` requests of a case.
