@@ -19,8 +19,6 @@ const DONE: &[(&str, &str)] = &[
     ("paused", "The run was paused."),
     ("resumed", "The run was resumed."),
     ("forked", "The run was forked. This is the new run."),
-    ("saved", "Saved."),
-    ("made", "Made."),
     ("revoked", "The key was revoked."),
 ];
 
@@ -183,7 +181,7 @@ pub(crate) fn surface_panel(call: &PageRequest, surface: &Surface) -> Markup {
             @match provider {
                 Some(Provider::Panel(draw)) => (draw(call, handle.data.as_ref().unwrap_or(&Value::Null), &Value::Null)),
                 Some(Provider::Route { .. }) | None => p {
-                    "This part has no renderer. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
+                    "This part cannot be shown, because the console has no renderer for it. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
                 },
             }
         }

@@ -85,7 +85,7 @@ impl Authority {
         let needed = scopes.last().map_or("", |scope| scope.as_str());
         let mut envelope = *forbidden(
             format!("This key lacks the scope {needed}, which {} requires.", tool.name()),
-            "Ask the user for a key that has it; `interlock key new-api-key` creates one.",
+            "Ask the user for a key that has it; `interlock key new` creates one.",
         );
         envelope = envelope.detail("scopeRequired", needed);
         Err(Box::new(envelope))

@@ -29,7 +29,7 @@ fn verdict(desired: &Desired) -> Markup {
         @if let Some(problem) = &desired.problem {
             div.notice.bad role="alert" {
                 p { strong { "The settings file is invalid." } " " (problem) }
-                p { "The host keeps its current settings. It would not start with this file." }
+                p { "The host keeps its current settings. Fix the file before you restart the host, because it cannot start with this file." }
             }
         } @else if differing > 0 {
             p.notice.wait role="status" { "Pending changes: " (differing) @if differing == 1 { " setting" } @else { " settings" } ". Restart the host to apply them." }

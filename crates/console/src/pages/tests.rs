@@ -344,7 +344,7 @@ async fn empty_pages_explain_what_to_do() {
         ("/workflows", "interlock serve --workflows"),
         ("/workspaces", "interlock.guided"),
         ("/modules", "No modules installed"),
-        ("/keys", "interlock key new-api-key"),
+        ("/keys", "interlock key new"),
         ("/settings", "Restart the host"),
     ] {
         let page = site.page(&admin, path).await;

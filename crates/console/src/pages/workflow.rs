@@ -158,7 +158,7 @@ fn about(call: &PageRequest, found: &Found) -> Markup {
             dl.facts {
                 dt { "Id" } dd { code { (workflow.workflow_id) } @if let Some(suggested) = &found.suggested_id { " " span.muted { "has no namespace; use " code { (suggested) } } } }
                 dt { "Version" } dd { (workflow.version) }
-                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "the pin of a run that starts now" } }
+                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "new runs are pinned to it" } }
                 @if !found.tags.is_empty() { dt { "Tags" } dd { (found.tags.join(", ")) } }
                 @if !workflow.features.is_empty() { dt { "Features" } dd { (workflow.features.join(", ")) } }
                 @if !workflow.contracts.is_empty() {

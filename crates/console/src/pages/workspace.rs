@@ -83,11 +83,11 @@ fn drift(call: &PageRequest, look: &DriftLook) -> Markup {
             @match look {
                 DriftLook::NothingApplied => p.muted { "No applied plan to compare with." },
                 DriftLook::OnRequest(files) => {
-                    p { "It has " (at_least(*files)) " files, so drift is checked on request." } (ask("Check drift"))
+                    p { "The workspace has " (at_least(*files)) " files, so drift is checked on request." } (ask("Check drift"))
                 },
                 DriftLook::TooMuch(files) => p {
-                    "It has " (at_least(*files)) " files, too many to check on this page. "
-                    code { "interlock workspace drift ROOT" } " checks all of them."
+                    "The workspace has " (at_least(*files)) " files, too many to check on this page. "
+                    code { "interlock workspace drift --root DIR" } " checks all of them."
                 },
                 DriftLook::Failed(error) => { p.notice.wait { (error) } (ask("Retry")) },
                 DriftLook::Looked(report) => (report_of(report)),
