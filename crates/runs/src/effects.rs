@@ -137,7 +137,7 @@ impl Runs {
         };
         if child.parent.depth > MAX_CHILD_DEPTH {
             let message = format!(
-                "child runs are nested at most {MAX_CHILD_DEPTH} levels deep; a workflow must not start \
+                "child runs can be nested at most {MAX_CHILD_DEPTH} levels deep; a workflow must not start \
                  itself endlessly"
             );
             self.give(parent_id, refuse(FailureCode::RecursionLimitExceeded, &message)).await;

@@ -37,7 +37,7 @@ Use it when the user asks for a workflow, or when a task (a bug, a review, a fea
 migration) deserves a procedure.
 
 The loop:
-1. list_workflows with workspacePath: find the workflow. ToolCall again with a tag for details.
+1. list_workflows with workspacePath: find the workflow. Call it again with a tag for details.
 2. start_workflow with workflowId, goal and workspacePath: you get the first step and a continueToken.
 3. Do what the step says. All of it, with your other tools.
 4. continue_workflow with that continueToken, intent \"advance\" and output.notesMarkdown: what you did, found and \
@@ -47,7 +47,7 @@ If a reply is blocked, fix the listed blockers, then make the call in nextCall. 
 intent \"rehydrate\": it changes nothing. If you have no token, call resume_session. Before you stop in the middle, \
 call checkpoint_workflow.
 
-Copy tokens exactly. Every reply names its run in its first line: never send a token of one run with another's. \
+Copy tokens exactly. Every reply names its run in its first line: never send a token of one run in a call about another run. \
 Repeating a call with the same token is safe. Errors are data: they say what is wrong and give a call that \
 works.";
 

@@ -75,7 +75,12 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
 /// The cookie of a new session for a key, by its hash.
 pub(super) fn begin(console: &Shared, key: Digest) -> Result<HeaderValue, Refusal> {
     let cookie = console.sessions.begin(key, console.now());
-    cookie.ok_or_else(|| Refusal::new(ApiCode::InternalError, "Signing in is not possible: the host could not create a cookie. See its log."))
+    cookie.ok_or_else(|| {
+        Refusal::new(
+            ApiCode::InternalError,
+            "Signing in is not possible: the host could not create a cookie. See its log.",
+        )
+    })
 }
 
 pub(super) fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
@@ -91,7 +96,10 @@ pub(super) fn visited(
     form: impl FnOnce(&str) -> Markup,
 ) -> Response {
     let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "The system's random number generator failed. Try again.")
+        return (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The system's random number generator failed. Try again.",
+        )
             .into_response();
     };
     let page = layout::bare(&console.assets, "Sign in", &form(&token));

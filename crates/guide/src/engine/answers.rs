@@ -196,7 +196,7 @@ fn reason(
     let fix = if step.require_person && need.giver == Giver::User {
         format!(
             "The run waits for a person. Tell the user to answer on the page of session {session_id} in the console \
-             (`/sessions/{session_id}`), then advance again with the step's output. A client that \
+             (`/console/sessions/{session_id}`), then advance again with the step's output. A client that \
              supports elicitation asks the user itself when you advance again. Do not send a `wr.user_answer`: it is not \
              accepted here. After a refusal, change what was refused first.",
         )
@@ -204,7 +204,7 @@ fn reason(
         format!(
             "Ask and wait for the answer. Do not answer for the user. {}Then advance again with the step's other output, and \
              this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a refusal, change what was \
-             refused and ask again. The user can also answer in the console (`/sessions/{session_id}`); then \
+             refused and ask again. The user can also answer in the console (`/console/sessions/{session_id}`); then \
              advance again without the artifact.",
             need.caution(),
             need.example()

@@ -96,7 +96,10 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         None => Kinds::any(),
     };
     for (kind, version) in body.get("schemaVersionFloor").and_then(Value::as_object).into_iter().flatten() {
-        kinds.version(kind, version.as_u64().ok_or("`schemaVersionFloor` must have integers from 0")?);
+        kinds.version(
+            kind,
+            version.as_u64().ok_or("the values of `schemaVersionFloor` must be non-negative integers")?,
+        );
     }
     let strictness = match body.get("envelopeStrictness").and_then(Value::as_str) {
         None => Strictness::Warn,
@@ -172,7 +175,7 @@ fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> 
     let Some(given) = body.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
     let items =
         given.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-    items.flatten().map(Some).ok_or("lists of kinds must be lists of strings")
+    items.flatten().map(Some).ok_or("each list of envelope kinds must contain only strings")
 }
 
 fn counters(body: &Value) -> Result<Counters, &'static str> {
@@ -181,7 +184,7 @@ fn counters(body: &Value) -> Result<Counters, &'static str> {
         Some(given) => {
             let number = |name: &str| given.get(name).and_then(Value::as_u64);
             let counter = number("current").zip(number("cap")).map(|(current, cap)| Counter { current, cap });
-            counter.map(Some).ok_or("a counter must be `{current, cap}`, both integers from 0")
+            counter.map(Some).ok_or("a counter must be `{current, cap}`, both non-negative integers")
         }
     };
     Ok(Counters {

@@ -113,7 +113,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let sequence = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     sequence.map(Some).ok_or_else(|| {
-        let message = "the header Last-Event-ID must be the sequence number of an event, an integer from 0";
+        let message =
+            "the header Last-Event-ID must be the sequence number of an event, a non-negative integer";
         Refusal::new(ApiCode::ValidationError, message).detail("field", "Last-Event-ID")
     })
 }

@@ -45,7 +45,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "Accept"));
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
-        let message = "too many open streams; retry later, or list again from time to time";
+        let message = "too many open streams; retry later, or poll the lists";
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })?;
     let every = call.state.settings.keep_alive;

@@ -41,9 +41,9 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         let message = "JSON-RPC batches are not supported; send one message per request";
         return Err(Refusal::new(ApiCode::ValidationError, message));
     }
-    let place = Arc::clone(&call.state.messages).try_acquire_owned().map_err(|_| {
-        Refusal::unavailable("too many messages of agents are being processed; retry later", 1)
-    })?;
+    let place = Arc::clone(&call.state.messages)
+        .try_acquire_owned()
+        .map_err(|_| Refusal::unavailable("too many agent messages are being processed; retry later", 1))?;
     let limit = call.state.settings.max_message_bytes;
     let service: Arc<dyn GuideService> = Arc::new(Scoped::new(
         Arc::clone(&call.state.tenants),

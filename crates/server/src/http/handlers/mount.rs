@@ -77,7 +77,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
             if call.state.pending_requests.answer(client(&call), id, ElicitationResponse::read(result)) {
                 return Ok(accepted());
             }
-            let message = "no request with this id waits for an answer of this key in this session";
+            let message = "no request with this id is waiting for an answer from this key in this session";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
         }
         ParsedMessage::Invalid(id, error) => return Ok(response::json(200, &error.answer(&id))),
@@ -229,7 +229,7 @@ fn streamed_reply(
         // The headers were already sent, so an error of the host is sent as a JSON-RPC error.
         let answered = answered.unwrap_or_else(|refusal| {
             let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-            Err(RpcError::failed("the host rejects the call", data))
+            Err(RpcError::failed("the host refused the call; see `error`", data))
         });
         drop(to.send(document(&message, answered)).await);
     });

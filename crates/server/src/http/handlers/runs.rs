@@ -58,7 +58,7 @@ pub(in super::super) async fn create(mut call: Call) -> Answered {
             Some(value.to_str().ok().and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
                 Refusal::new(
                     ApiCode::ValidationError,
-                    "the header X-Force-Engine-Version must be an integer from 0",
+                    "the header X-Force-Engine-Version must be a non-negative integer",
                 )
             })?)
         }

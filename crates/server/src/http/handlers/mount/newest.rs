@@ -135,7 +135,7 @@ impl Newest {
             }
             Err(refusal) => {
                 let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-                return Err(ErrorData::internal_error("The host rejects the call.", Some(data)));
+                return Err(ErrorData::internal_error("The host refused the call. See `error`.", Some(data)));
             }
         };
         // Required in this edition and unknown in earlier ones.
@@ -143,7 +143,7 @@ impl Newest {
             members.entry("resultType").or_insert_with(|| json!("complete"));
         }
         serde_json::from_value(result)
-            .map_err(|_| ErrorData::internal_error("The result does not fit the protocol.", None))
+            .map_err(|_| ErrorData::internal_error("The result does not match the protocol.", None))
     }
 }
 
