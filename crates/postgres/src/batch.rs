@@ -27,9 +27,9 @@ use crate::unit::{Origin, Unit};
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Committed,
-    /// Nothing was written because of these commits. `None` as the reason: execute it by itself to find out.
+    /// Nothing was written, because these commits were refused. If a reason is `None`, execute the commit alone to learn it.
     Refused(Vec<(usize, Option<CommitError>)>),
-    /// Nothing was written because audit logs have other ends than this host remembered.
+    /// Nothing was written, because an audit log does not end where this host remembers.
     Stale,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Name<'a> {
     pub(crate) host_id: &'a str,
     pub(crate) number: i64,
-    /// The order of rows that have no other: greater than that of every earlier batch.
+    /// The position of rows that have no other order: greater than in every earlier batch.
     pub(crate) place: i64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn write(
         };
         let unit = usize::try_from(unit).map_err(|_| Failure::Row)?;
         match refused.iter_mut().find(|(known, _)| *known == unit) {
-            // The reason is that of the first change, which the statement does not tell.
+            // The reason is that of the first change, which the statement does not report.
             Some((_, reason)) => *reason = None,
             None => refused.push((unit, Some(error))),
         }

@@ -221,7 +221,7 @@ impl Expected<'_> {
             }
             _ => Mismatch::new(
                 DamageReason::SchemaValidationFailed,
-                format!("record {} is not the one that the log asks for", found.0),
+                format!("record {} is not the one that the log requires", found.0),
             ),
         }
     }
