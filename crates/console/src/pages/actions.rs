@@ -43,7 +43,10 @@ pub(crate) async fn fork(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         None | Some("branch") => ForkWay::Branch(Overlay::default()),
         Some("replay") => ForkWay::Replay,
         Some(_) => {
-            return Err(Refusal::new(ApiCode::ValidationError, "The fork mode must be `branch` or `replay`."));
+            return Err(Refusal::new(
+                ApiCode::ValidationError,
+                "The fork mode must be `branch` or `replay`.",
+            ));
         }
     };
     let forked = call.runs().fork(&call.caller, run_id, NewFork { from, way }, Direct).await?;

@@ -12,7 +12,7 @@ use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
-use super::super::Asked;
+use super::super::NodeRequest;
 use super::super::ledger::Unwritable;
 use super::gateway::Gateway;
 use super::transcript::Transcript;
@@ -25,7 +25,7 @@ impl Models {
     }
 
     /// The rules for envelopes in replies to a node.
-    pub(super) fn envelope_rules(&self, asked: Asked<'_>) -> EnvelopeRules {
+    pub(super) fn envelope_rules(&self, asked: NodeRequest<'_>) -> EnvelopeRules {
         let contract = asked.call.envelope_contract.as_ref();
         EnvelopeRules {
             kinds: self.options.kinds.clone(),
