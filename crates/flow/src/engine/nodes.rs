@@ -33,7 +33,7 @@ const MAX_DELAY_MS: u64 = 31_536_000_000;
 /// Why a node cannot start: because of its type, or because the host does not support it.
 pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> {
     // Earlier versions registered mock nodes on hosts without conformance seams. A replay repeats what was recorded.
-    if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.children.mocks() {
+    if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.environment.mocks() {
         return Some(conformance::not_supported(turn.node(node).type_id()));
     }
     if let NodeConfig::RequiresMissing = turn.node(node).config {

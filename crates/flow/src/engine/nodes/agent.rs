@@ -28,7 +28,7 @@ pub(super) fn threshold(turn: &Turn<'_>, agent_id: &str) -> f64 {
         return recorded.threshold(turn.state.next_sequence).unwrap_or(0.0);
     }
     let own = turn.state.genesis.configurable.get("escalationThreshold").and_then(Value::as_f64);
-    own.or_else(|| turn.children.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
+    own.or_else(|| turn.environment.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
 }
 
 /// The id of the agent that a node is pinned to.
