@@ -10,9 +10,7 @@ use canon::json::{Limits, read};
 use flow::id::{ArtifactId, RunId};
 use maud::{Markup, html};
 use plugins::message::MAX_MESSAGE_BYTES;
-use plugins::{
-    Answer as PluginAnswer, Effect, Plugin, PluginPack, Request, RunArtifacts, artifacts, dispatch,
-};
+use plugins::{Effect, Plugin, PluginPack, PluginResponse, Request, RunArtifacts, artifacts, dispatch};
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
@@ -106,7 +104,7 @@ pub(crate) async fn rpc(call: Arc<PageRequest>) -> Result<PageResponse, Refusal>
     let work = tokio::spawn(async move { dispatch(&request, &plugin.allowed, &artifacts).await });
     let answered = work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "cannot answer a plugin message");
-        PluginAnswer::internal(id, "Internal error. Try again.")
+        PluginResponse::internal(id, "Internal error. Try again.")
     });
     let effect = answered.effect.map(|effect| match effect {
         Effect::Toast { message } => json!({"toast": message}),
