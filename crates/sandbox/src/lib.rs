@@ -58,7 +58,7 @@ pub use engine::{Options, Sandbox};
 pub use fault::{Breach, EscapeKind, Fault, FaultCode};
 pub use host::{DenyAll, HostCalls, InterruptAnswer, LogLevel, Status};
 pub use invocation::{Entry, Grants, Invocation, Kill};
-pub use journal::{Answer, Journal, Record};
+pub use journal::{HostCallResult, Journal, Record};
 pub use limits::{Limits, ModuleLimits};
 pub use module::Module;
 pub use pack::Pack;

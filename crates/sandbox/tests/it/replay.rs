@@ -1,6 +1,6 @@
 //! A second run with the journal of the first is identical.
 
-use sandbox::{Answer, DenyAll, Fault, Invocation, Journal, Outcome};
+use sandbox::{DenyAll, Fault, HostCallResult, Invocation, Journal, Outcome};
 use serde_json::json;
 
 use crate::support::{Memory, SANDBOX, completed, invoke, run_with, wasm};
@@ -154,7 +154,7 @@ fn diverging_modules_are_stopped() {
             "a result of another kind",
             {
                 let mut journal = whole.clone();
-                journal.records[2].answer = Answer::Nothing;
+                journal.records[2].answer = HostCallResult::Nothing;
                 journal
             },
             2,
