@@ -19,7 +19,7 @@ use flow::event::data::run::CapBreached;
 use flow::failure::FailureCode;
 use flow::id::NodeId;
 use flow::state::RunError;
-use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Sandbox, Seed};
+use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, NodeOutcome, Sandbox, Seed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -203,8 +203,8 @@ fn invocation(kind: &ModuleType, asked: NodeRequest<'_>, start: &Start) -> Invoc
 fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, start: Start) -> Performed {
     let Calls { mut reports, waits, .. } = calls;
     let outcome = match report.result {
-        Ok(Outcome::Completed { output }) => Ok(output),
-        Ok(Outcome::Failed { code, message, details }) => {
+        Ok(NodeOutcome::Completed { output }) => Ok(output),
+        Ok(NodeOutcome::Failed { code, message, details }) => {
             drop_writes(&mut reports);
             let error = RunError::new(code, message);
             Err(match details {
@@ -212,7 +212,7 @@ fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, start: Sta
                 None => error,
             })
         }
-        Ok(Outcome::Suspended { interrupt }) => {
+        Ok(NodeOutcome::Suspended { interrupt }) => {
             let asked = interrupt.as_object().cloned().unwrap_or_default();
             reports.push(Report::Ask(asked).into());
             let kept = Start { journal: waits.then_some(report.journal), ..start };
