@@ -25,7 +25,7 @@ use super::turn::Turn;
 use crate::definition::config::{DelayConfig, FailConfig};
 use crate::definition::{ExposedType, NodeConfig, NodeIndex, NodeType};
 use crate::interrupt::InterruptKind;
-use crate::state::{Outcome, Resolution, RunError};
+use crate::state::{Resolution, ResolutionOutcome, RunError};
 
 /// The maximum delay: one year, like all other waiting times.
 const MAX_DELAY_MS: u64 = 31_536_000_000;
@@ -84,7 +84,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
 /// Continues a node with the answer to an interrupt.
 pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let is_approval = resolution.interrupt.kind == InterruptKind::Approval;
-    if resolution.outcome == Outcome::TimedOut && !is_approval {
+    if resolution.outcome == ResolutionOutcome::TimedOut && !is_approval {
         return Step::failed(Turn::timed_out());
     }
     match &turn.node(node).config {
