@@ -4,7 +4,7 @@
 //! from any node, gets this result. A call that is repeated after a crash recognizes its own result.
 
 use ai::completion::{Counter, EnvelopeRules};
-use ai::envelope::{Contract, Kinds, Outcome, Prior, Strictness, Verdict};
+use ai::envelope::{Contract, EnvelopeOutcome, Kinds, Prior, Strictness, Verdict};
 use ai::trust::Trust;
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
@@ -91,7 +91,7 @@ impl Gateway<'_> {
         verdict: &Verdict,
         reply: usize,
     ) -> Result<Option<Prior>, RunError> {
-        let (Some(id), Outcome::Accepted { .. }) = (self.identity(document), &verdict.outcome) else {
+        let (Some(id), EnvelopeOutcome::Accepted { .. }) = (self.identity(document), &verdict.outcome) else {
             return Ok(None);
         };
         let noted =

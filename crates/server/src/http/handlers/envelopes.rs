@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, kind,
-    project,
+    Acceptance, Contract, Counters, EnvelopeOutcome, Kinds, Prior, RefusalMode, Strictness, Verdict, accept,
+    kind, project,
 };
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
@@ -263,7 +263,7 @@ impl<'b> Projected<'b> {
         let name = format!("envelope.{}", verdict.outcome.status());
         let current = verdict.envelope.as_ref().and_then(|envelope| kinds.current(&envelope.kind));
         log.span(tenant, self.run_id, &name, &verdict.attributes(current));
-        if let Outcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
+        if let EnvelopeOutcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
             *recorded_event_ids = ids;
         }
     }
