@@ -10,7 +10,7 @@ mod refusal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use catalogue::Found;
+use catalogue::ResolvedWorkflow;
 use guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
 use serde_json::{Map, Value, json};
 
@@ -105,7 +105,7 @@ pub enum Outcome {
     Listing(listing::Shown),
     /// `inspect_workflow`
     Inspection {
-        found: Arc<Found>,
+        found: Arc<ResolvedWorkflow>,
         /// How much is shown.
         mode: InspectMode,
     },
@@ -194,7 +194,7 @@ impl Outcome {
     }
 }
 
-fn inspection(found: &Found, mode: InspectMode) -> Value {
+fn inspection(found: &ResolvedWorkflow, mode: InspectMode) -> Value {
     let workflow = &found.workflow;
     let mut facts = json!({
         "workflowId": workflow.workflow_id,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalogue::{CatalogueErrorCode, Found};
+use catalogue::{CatalogueErrorCode, ResolvedWorkflow};
 use flow::definition::Definition;
 use flow::id::WorkflowId;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
@@ -150,7 +150,7 @@ fn invalid(call: &PageRequest, envelope: &canon::error::Envelope) -> Result<Page
     Ok(page.below("Workflows", call.link(LIST, &[])).beside(parts::status("invalid")))
 }
 
-fn about(call: &PageRequest, found: &Found) -> Markup {
+fn about(call: &PageRequest, found: &ResolvedWorkflow) -> Markup {
     let workflow = &found.workflow;
     html! {
         section.panel {
@@ -179,7 +179,7 @@ fn about(call: &PageRequest, found: &Found) -> Markup {
 }
 
 /// Why this file was selected, and which files it shadows.
-fn taken(call: &PageRequest, found: &Found) -> Markup {
+fn taken(call: &PageRequest, found: &ResolvedWorkflow) -> Markup {
     html! {
         section.panel {
             h2 { "Source" }
