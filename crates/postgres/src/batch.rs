@@ -25,7 +25,7 @@ use crate::unit::{Origin, Unit};
 
 /// The result of a batch.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum BatchOutcome {
     Committed,
     /// Nothing was written, because these commits were refused. If a reason is `None`, execute the commit alone to learn it.
     Refused(Vec<(usize, Option<CommitError>)>),
@@ -48,12 +48,12 @@ pub(crate) async fn write(
     ends: &Ends,
     name: Name<'_>,
     commits: &[&Commit],
-) -> Result<Outcome, Failure> {
+) -> Result<BatchOutcome, Failure> {
     let mut units = Vec::with_capacity(commits.len());
     for (position, commit) in commits.iter().enumerate() {
         match Unit::of(commit) {
             Some(unit) => units.push(unit),
-            None => return Ok(Outcome::Refused(vec![(position, None)])),
+            None => return Ok(BatchOutcome::Refused(vec![(position, None)])),
         }
     }
     let mut audit = Appender::default();
@@ -71,7 +71,7 @@ pub(crate) async fn write(
             "moved" => CommitError::Moved { run_id: run_id()? },
             "key taken" => CommitError::KeyTaken,
             "claimed" => CommitError::EffectClaimed,
-            "chain" => return Ok(Outcome::Stale),
+            "chain" => return Ok(BatchOutcome::Stale),
             "fenced" => return Err(Failure::Fenced),
             _ => return Err(Failure::Row),
         };
@@ -84,9 +84,9 @@ pub(crate) async fn write(
     }
     if refused.is_empty() {
         ends.keep(audit.ends);
-        Ok(Outcome::Committed)
+        Ok(BatchOutcome::Committed)
     } else {
-        Ok(Outcome::Refused(refused))
+        Ok(BatchOutcome::Refused(refused))
     }
 }
 
