@@ -8,7 +8,7 @@ use guided_node::workspaces::{DriftLook, SlotLook, WorkspaceLook};
 use maud::{Markup, html};
 use runs::Refusal;
 use workspace::apply::{Lease, LeaseState};
-use workspace::drift::{Drift, Facts, Report, Verdict};
+use workspace::drift::{Drift, EntryFacts, Report, Verdict};
 use workspace::index::LineKind;
 
 use super::guided;
@@ -142,7 +142,7 @@ fn drift_row(drift: &Drift) -> Markup {
 }
 
 /// A short description of one side of a comparison.
-fn facts(facts: Option<&Facts>) -> String {
+fn facts(facts: Option<&EntryFacts>) -> String {
     let Some(facts) = facts else { return String::new() };
     let size = facts.size.map(|size| format!("{size} bytes"));
     let target = facts.target.as_ref().map(|target| format!("-> {target}"));
