@@ -78,7 +78,7 @@ fn one(call: &PageRequest, module: &Module) -> Markup {
 
 /// Whether a module is a plugin pack, and so brings code.
 fn is_plugins(call: &PageRequest, module: &Module) -> bool {
-    let plugins = call.console.facts.plugins.as_ref();
+    let plugins = call.console.host.plugins.as_ref();
     plugins.is_some_and(|plugins| plugins.packs().1.iter().any(|pack| pack.owner == module.instance_id))
 }
 

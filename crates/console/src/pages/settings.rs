@@ -13,7 +13,7 @@ use crate::setting::{Desired, Setting};
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let reading = Arc::clone(&call);
-    let desired = guided::blocking(move || Ok((reading.console.facts.settings)())).await?;
+    let desired = guided::blocking(move || Ok((reading.console.host.settings)())).await?;
     let body = html! {
         (verdict(&desired))
         (table(&desired))

@@ -286,12 +286,12 @@ fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
         sign_in_links: opened.sign_in_links.clone(),
     };
     let applied = settings.clone();
-    let facts = console::Facts {
+    let host = console::HostInfo {
         workspace_roots: settings.workspace_roots.value.clone(),
         settings: Arc::new(move || desired(&applied)),
         plugins: Some(opened.plugins.installed()),
     };
-    Ok(Console::with_facts(options, facts))
+    Ok(Console::with_host(options, host))
 }
 
 /// A background task that runs until the host is drained.
