@@ -37,7 +37,7 @@ pub(super) enum AnsweredBy {
 }
 
 /// All answers that count for an attempt.
-pub(super) struct Answered<'a> {
+pub(super) struct AttemptAnswers<'a> {
     /// The artifacts of the attempt: the caller's claims, then the answers of people.
     pub(super) sent: Vec<&'a Value>,
     /// The answers that people gave directly since the step became pending.
@@ -50,7 +50,7 @@ pub(super) struct Answered<'a> {
 /// The unanswered needs of a step, each with the reason to block.
 pub(super) fn unmet<'s>(
     step: &'s Step,
-    answered: &Answered<'_>,
+    answered: &AttemptAnswers<'_>,
     context: &Map<String, Value>,
 ) -> Vec<(Need<'s>, Reason)> {
     let needs = needs(step, context);
