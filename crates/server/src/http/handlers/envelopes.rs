@@ -34,10 +34,10 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// The outcomes of envelopes, by tenant and correlation id. The oldest are dropped first, for all tenants together.
 #[derive(Default)]
-pub(in super::super) struct Correlations(Mutex<Kept>);
+pub(in super::super) struct Correlations(Mutex<CorrelationLog>);
 
 #[derive(Default)]
-struct Kept {
+struct CorrelationLog {
     priors: BTreeMap<(String, String), Prior>,
     /// The keys in the order of insertion.
     order: VecDeque<(String, String)>,
@@ -64,7 +64,7 @@ impl Correlations {
     }
 
     pub(super) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = CorrelationLog::default();
     }
 }
 
@@ -109,7 +109,7 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         None => None,
         Some(word) => Some(Trust::parse(word).ok_or("`runTrustBoundary` must be `trusted` or `untrusted`")?),
     };
-    let projection = Projected::read(body)?;
+    let projection = ProjectionTarget::read(body)?;
     let mode = projection.as_ref().map_or(RefusalMode::FailNode, |projection| projection.refusal_mode);
     let contract = texts(body, "nodeAllowedKinds")?.map(|kinds| Contract::new(kinds, mode));
     let priors = priors(body)?;
@@ -224,13 +224,13 @@ fn run_id(given: &Value) -> Result<&str, &'static str> {
 }
 
 /// Where the events of an envelope are stored.
-struct Projected<'b> {
+struct ProjectionTarget<'b> {
     run_id: &'b str,
     node_id: &'b str,
     refusal_mode: RefusalMode,
 }
 
-impl<'b> Projected<'b> {
+impl<'b> ProjectionTarget<'b> {
     fn read(body: &'b Value) -> Result<Option<Self>, &'static str> {
         let Some(given) = body.get("projectTo").filter(|given| !given.is_null()) else { return Ok(None) };
         let text = |name: &str| given.get(name).and_then(Value::as_str);
