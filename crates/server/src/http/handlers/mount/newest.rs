@@ -71,8 +71,9 @@ pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphoreP
         .with_max_request_body_bytes(call.state.settings.max_message_bytes);
     let place = Arc::new(place);
     let asked = Arc::clone(&call);
-    let handler =
-        move || Ok(Newest { call: Arc::clone(&asked), gone: gone.clone(), _place: Arc::clone(&place) });
+    let handler = move || {
+        Ok(RequestHandler { call: Arc::clone(&asked), gone: gone.clone(), _place: Arc::clone(&place) })
+    };
     let protocol = StreamableHttpService::new(handler, Arc::new(NeverSessionManager::default()), config);
     let mut request = Request::new(Full::new(call.message.clone()));
     *request.method_mut() = Method::POST;
@@ -101,13 +102,13 @@ async fn rpc(response: Response, id: &Value) -> Response {
 }
 
 /// The handler of one request.
-struct Newest {
+struct RequestHandler {
     call: Arc<Call>,
     gone: watch::Receiver<()>,
     _place: Arc<Option<OwnedSemaphorePermit>>,
 }
 
-impl Newest {
+impl RequestHandler {
     /// Calls the dispatcher, and parses its reply into the type that the library sends.
     async fn ask<R: DeserializeOwned>(
         &self,
@@ -147,7 +148,7 @@ impl Newest {
     }
 }
 
-impl ServerHandler for Newest {
+impl ServerHandler for RequestHandler {
     fn get_info(&self) -> ServerConfig {
         let identity =
             Implementation::new("interlock", env!("CARGO_PKG_VERSION")).with_title("Interlock: workflows");
