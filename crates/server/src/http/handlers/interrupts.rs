@@ -4,7 +4,7 @@ use runs::StoredReply;
 use runs::interrupts::AnsweredInterrupt;
 use serde_json::Value;
 
-use super::super::bodies::interrupts::{Answered as Body, Inspected, Resolution};
+use super::super::bodies::interrupts::{Inspected, Resolution, ResolvedInterrupt as Body};
 use super::super::bodies::written;
 use super::super::exchange::Call;
 use super::super::response;
