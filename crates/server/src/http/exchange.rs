@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::entry::RequestContext;
 use super::handlers::{registry, surfaces};
 use super::query::Query;
-use super::route::{Access, Answered, Body, Method, Route};
+use super::route::{Access, Body, HandlerResult, Method, Route};
 use super::state::Service;
 use super::status::status;
 use super::table::Params;
@@ -392,7 +392,7 @@ async fn checked(
     parts: &mut Parts,
     stream: Stream,
     caller: &mut Caller,
-) -> Answered {
+) -> HandlerResult {
     let session = admit(state, context, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
@@ -509,7 +509,7 @@ async fn finish(
     route: &'static str,
     method: &HttpMethod,
     caller: Caller,
-    answered: Answered,
+    answered: HandlerResult,
 ) -> (Response, AccessLogEntry) {
     let mut log_entry = AccessLogEntry { route, ..AccessLogEntry::default() };
     let response = match answered {

@@ -9,10 +9,10 @@ use runs::{Refusal, Scope};
 use super::exchange::Call;
 
 /// The result of a handler.
-pub(super) type Answered = Result<Response, Refusal>;
+pub(super) type HandlerResult = Result<Response, Refusal>;
 
 /// Answers a request that has passed all checks.
-pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::{self, flat, on_a_thread};
 
 /// The name of the sample pack.
 const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
 
 /// `POST /v1/host/sample/workflow-chain:expand`
-pub(in super::super) async fn expand(call: Call) -> Answered {
+pub(in super::super) async fn expand(call: Call) -> HandlerResult {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let (pack, chain_id) = (text("packName"), text("chainId"));
     if pack.is_empty() || chain_id.is_empty() {

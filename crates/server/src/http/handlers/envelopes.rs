@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::test_log::TestEvent;
 use super::errors::invalid_argument;
 use super::models::MAX_RUN_ID_BYTES;
@@ -69,12 +69,12 @@ impl Correlations {
 }
 
 /// `POST /v1/host/sample/envelope/accept`
-pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
+pub(in super::super) async fn accept_envelope(call: Call) -> HandlerResult {
     Ok(accepted(&call).await.unwrap_or_else(invalid_argument))
 }
 
 /// `GET /schemas/envelopes/{kind}.schema.json`
-pub(in super::super) async fn schema(call: Call) -> Answered {
+pub(in super::super) async fn schema(call: Call) -> HandlerResult {
     let kind = call.param("kind");
     let models = call.state.runs.executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());

@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::exchange::Call;
 use super::super::metrics::ActiveGuard;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::super::v2::events::Translator;
 use super::history::MAX_SEQUENCE;
@@ -53,7 +53,7 @@ struct Shape<'a> {
     payload: &'a RawValue,
 }
 
-pub(in super::super) async fn stream(call: Call) -> Answered {
+pub(in super::super) async fn stream(call: Call) -> HandlerResult {
     // All parameters are validated before the media type is negotiated.
     let mode = call.query.text("streamMode");
     let modes = StreamModes::parse(mode).map_err(|error| {
@@ -136,7 +136,7 @@ async fn page(
     filter: Option<&StreamModes>,
     call: &Call,
     run_id: &RunId,
-) -> Answered {
+) -> HandlerResult {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
     let mut translator = match call.major {

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::super::exchange::Call;
 use super::super::metrics::ActiveGuard;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::mount;
 use crate::mount::lists::Lists;
 
@@ -37,7 +37,7 @@ struct Listener {
     _counted: ActiveGuard,
 }
 
-pub(in super::super) async fn listen(call: Call) -> Answered {
+pub(in super::super) async fn listen(call: Call) -> HandlerResult {
     mount::check_served(&call)?;
     mount::check_edition(&call)?;
     if !mount::takes_streams(&call) {

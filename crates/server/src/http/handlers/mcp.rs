@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use crate::mcp::Mcp;
 use crate::scoped::{Authority, Scoped};
 use crate::service::GuideService;
@@ -29,7 +29,7 @@ const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-pub(in super::super) async fn answer(call: Call) -> Answered {
+pub(in super::super) async fn answer(call: Call) -> HandlerResult {
     let authority = match call.session {
         Some(session) => Authority::Session(session),
         None => Authority::Scopes(call.caller.scopes),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::super::bodies::packs::Nothing;
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::test_log::TestEvent;
 use super::errors::{invalid_argument, nested};
 
@@ -34,7 +34,7 @@ fn not_served() -> Response {
 }
 
 /// `POST /v1/host/sample/test/reset`
-pub(in super::super) async fn reset(call: Call) -> Answered {
+pub(in super::super) async fn reset(call: Call) -> HandlerResult {
     let Nothing {} = call.body_as()?;
     call.state.correlations.clear();
     call.state.test_log.clear();
@@ -46,7 +46,7 @@ pub(in super::super) async fn reset(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/mock-ai/program`
-pub(in super::super) async fn program(call: Call) -> Answered {
+pub(in super::super) async fn program(call: Call) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let node = call.body.get("nodeId").and_then(Value::as_str).filter(|id| (1..=256).contains(&id.len()));
     let Some(node) = node else {
@@ -63,7 +63,7 @@ pub(in super::super) async fn program(call: Call) -> Answered {
 }
 
 /// `GET /v1/host/sample/test/mock-ai/last-dispatch-budget`
-pub(in super::super) async fn last_budget(call: Call) -> Answered {
+pub(in super::super) async fn last_budget(call: Call) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let room = call.query.text("nodeId").and_then(|node| models.programs().last_room(node));
     Ok(match room {
@@ -73,7 +73,7 @@ pub(in super::super) async fn last_budget(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/llm-prompt-wrap`
-pub(in super::super) async fn wrap(call: Call) -> Answered {
+pub(in super::super) async fn wrap(call: Call) -> HandlerResult {
     let body = &call.body;
     let Some(payload) = body.get("payload") else {
         return Ok(invalid_argument("`payload` is missing"));
@@ -90,7 +90,7 @@ pub(in super::super) async fn wrap(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/emit-envelope-reliability`: validated like a recorded event, and stored beside the logs of runs.
-pub(in super::super) async fn emit_reliability(call: Call) -> Answered {
+pub(in super::super) async fn emit_reliability(call: Call) -> HandlerResult {
     let kind = call.body.get("type").and_then(Value::as_str).unwrap_or_default();
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);
@@ -107,7 +107,7 @@ pub(in super::super) async fn emit_reliability(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/emit-provider-usage`: validated like a recorded event, and stored beside the logs of runs.
-pub(in super::super) async fn emit_usage(call: Call) -> Answered {
+pub(in super::super) async fn emit_usage(call: Call) -> HandlerResult {
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);
     }
@@ -139,7 +139,7 @@ fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
 }
 
 /// `POST /v1/host/sample/test/evaluate-model-capability-gate`
-pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
+pub(in super::super) async fn evaluate_gate(call: Call) -> HandlerResult {
     match gate::CapabilityQuery::read(&call.body) {
         Ok(question) => {
             let answered = gate::evaluate(&question, gate::known_capabilities);
@@ -150,7 +150,7 @@ pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/llm-cache-key`
-pub(in super::super) async fn key_of(call: Call) -> Answered {
+pub(in super::super) async fn key_of(call: Call) -> HandlerResult {
     match cache_key::cache_key(&call.body) {
         Ok(key) => Ok(response::json(200, &json!({"cacheKey": key}))),
         Err(error) => Ok(nested(400, error.code(), &error.to_string())),

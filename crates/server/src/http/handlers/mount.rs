@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::{body, response};
 use crate::mount::elicitation::ClientChannel;
 use crate::mount::pending_requests::{Client, ElicitationResponse};
@@ -43,7 +43,7 @@ pub(in super::super) fn editions() -> Vec<&'static str> {
     std::iter::once(newest::NEWEST).chain(EDITIONS).collect()
 }
 
-pub(in super::super) async fn answer(call: Call) -> Answered {
+pub(in super::super) async fn answer(call: Call) -> HandlerResult {
     check_served(&call)?;
     let message = read(&call)?;
     if newest::is_meant(&call, &message) {

@@ -12,12 +12,12 @@ use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::{discovery, response};
 use super::errors::{self, on_a_thread};
 
 /// `GET /v1/packs`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: Call) -> HandlerResult {
     let facts = facts(&call);
     // The problems found when the nodes were loaded, and those found now.
     let modules = call.state.runs.executors().and_then(Executors::modules);
@@ -58,7 +58,7 @@ fn unserved_pack(pack: &Unserved) -> Value {
 }
 
 /// `GET /v1/packs/export`
-pub(in super::super) async fn export(call: Call) -> Answered {
+pub(in super::super) async fn export(call: Call) -> HandlerResult {
     let documents = |installed: &InstalledPacks| {
         let document = |manifest: &Manifest| Value::Object(manifest.document().clone());
         Ok(installed.manifests()?.iter().map(document).collect::<Vec<Value>>())
@@ -70,7 +70,7 @@ pub(in super::super) async fn export(call: Call) -> Answered {
 }
 
 /// `GET /v1/agents`
-pub(in super::super) async fn agents(call: Call) -> Answered {
+pub(in super::super) async fn agents(call: Call) -> HandlerResult {
     check_served(&call)?;
     match entries(&call).await? {
         Ok(agents) => Ok(response::json(200, &json!({"total": agents.len(), "agents": agents}))),
@@ -79,7 +79,7 @@ pub(in super::super) async fn agents(call: Call) -> Answered {
 }
 
 /// `GET /v1/agents/{agentId}`
-pub(in super::super) async fn agent(call: Call) -> Answered {
+pub(in super::super) async fn agent(call: Call) -> HandlerResult {
     check_served(&call)?;
     let id = call.param("agentId");
     match entries(&call).await? {

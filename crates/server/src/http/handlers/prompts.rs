@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::{invalid_argument, nested};
 
 /// The default node.
@@ -29,7 +29,7 @@ fn not_served() -> Response {
 }
 
 /// `POST /v1/host/sample/prompt/compose`
-pub(in super::super) async fn composed(call: Call) -> Answered {
+pub(in super::super) async fn composed(call: Call) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     Ok(compose_for(&call, models).unwrap_or_else(|refused| *refused))
 }
@@ -88,7 +88,7 @@ fn bindings_of(
 }
 
 /// `POST /v1/host/sample/prompt/resolve`
-pub(in super::super) async fn resolved(call: Call) -> Answered {
+pub(in super::super) async fn resolved(call: Call) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     Ok(resolve_for(&call.body, models).unwrap_or_else(invalid_argument))
 }

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::workflows;
 
 /// `POST /v1/host/sample/workflows`
-pub(in super::super) async fn register(mut call: Call) -> Answered {
+pub(in super::super) async fn register(mut call: Call) -> HandlerResult {
     if let Some(document) = in_full(&call.body) {
         call.body = document;
     }

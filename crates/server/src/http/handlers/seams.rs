@@ -15,7 +15,7 @@ use super::super::bodies::runs::{Assigned, RunReference, SetVariables};
 use super::super::bodies::written;
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// The maximum number of children in a fan-out.
 const MAX_CHILDREN: usize = 32;
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
-pub(in super::super) async fn events(call: Call) -> Answered {
+pub(in super::super) async fn events(call: Call) -> HandlerResult {
     let run_id = call.run_id();
     let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
     let mut events = match recorded(&call, &run_id).await {
@@ -52,7 +52,7 @@ pub(in super::super) async fn events(call: Call) -> Answered {
 }
 
 /// `GET /v1/host/sample/test/otel/spans`: the spans of an ended run and of envelopes.
-pub(in super::super) async fn spans(call: Call) -> Answered {
+pub(in super::super) async fn spans(call: Call) -> HandlerResult {
     if !call.state.settings.test_spans {
         return Err(Refusal::new(ApiCode::NotFound, "this host does not expose trace spans"));
     }
@@ -89,14 +89,14 @@ fn span(span: &Span) -> Value {
 }
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
-pub(in super::super) async fn variables(call: Call) -> Answered {
+pub(in super::super) async fn variables(call: Call) -> HandlerResult {
     let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id()).await?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
     Ok(response::json(200, &json!({"variables": snapshot["variables"]})))
 }
 
 /// `POST /v1/host/sample/test/runs/{runId}/variables`
-pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
+pub(in super::super) async fn set_variables(mut call: Call) -> HandlerResult {
     let SetVariables { variables } = call.read_body()?;
     let run_id = &call.run_id();
     let updated: &[String] = &variables.0.keys().cloned().collect::<Vec<_>>();
@@ -105,7 +105,7 @@ pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/debug-bundle/export`
-pub(in super::super) async fn bundle(mut call: Call) -> Answered {
+pub(in super::super) async fn bundle(mut call: Call) -> HandlerResult {
     let RunReference { run_id } = call.read_body()?;
     let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
     // Some clients read one level deeper.
@@ -114,7 +114,7 @@ pub(in super::super) async fn bundle(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch, whose children only wait.
-pub(in super::super) async fn fan_out(call: Call) -> Answered {
+pub(in super::super) async fn fan_out(call: Call) -> HandlerResult {
     let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
     let ids = call.body.get("nextWorkerIds").and_then(Value::as_array);
     let ids: Option<Vec<&str>> = ids.and_then(|ids| ids.iter().map(Value::as_str).collect());

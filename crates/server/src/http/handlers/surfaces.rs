@@ -19,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::bodies::webhooks::{Subscribe, Webhooks};
 use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::super::{bodies, response};
 use super::errors::{flat, nested};
@@ -30,7 +30,7 @@ const WEBHOOKS: &str = "webhooks";
 pub(in super::super) const MAX_UPLOADS: usize = 8;
 
 /// `POST /v1/host/sample/test/surface`
-pub(in super::super) async fn call(call: Call) -> Answered {
+pub(in super::super) async fn call(call: Call) -> HandlerResult {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let surface = match text("surface") {
         WEBHOOKS => None,
@@ -61,7 +61,7 @@ pub(in super::super) async fn call(call: Call) -> Answered {
 }
 
 /// The webhook subscriptions of the tenant, through the same service as the public routes.
-async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
+async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> HandlerResult {
     let runs = &call.state.runs;
     let caller = Caller { tenant: flow::id::Tenant::new(tenant.as_str()), ..call.caller.clone() };
     let done = match op {
@@ -93,7 +93,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
 }
 
 /// `POST /v1/host/sample/fs/read`
-pub(in super::super) async fn read_file(call: Call) -> Answered {
+pub(in super::super) async fn read_file(call: Call) -> HandlerResult {
     let tenant = call.body.get("tenantId").and_then(Value::as_str).unwrap_or(call.caller.tenant.as_str());
     let tenant = match Tenant::new(tenant) {
         Ok(tenant) => tenant,
@@ -109,7 +109,7 @@ async fn carry_out(
     op: &str,
     tenant: Tenant,
     args: Map<String, Value>,
-) -> Answered {
+) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Ok(response::json(
             503,
@@ -142,7 +142,7 @@ fn refused(error: &SurfaceError) -> Response {
 }
 
 /// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
-pub(in super::super) async fn blob(call: Call) -> Answered {
+pub(in super::super) async fn blob(call: Call) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
@@ -189,7 +189,7 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
 }
 
 /// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
-pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
+pub(in super::super) async fn put_blob(mut call: Call) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };

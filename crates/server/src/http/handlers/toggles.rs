@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::invalid_argument;
 
 /// Whether envelopes are accepted. Discovery has no flag for it.
 pub(super) const AI_ENVELOPE: &str = "host.aiEnvelope.supported";
 
 /// `POST /v1/host/sample/test/capability-toggle`
-pub(in super::super) async fn toggle(call: Call) -> Answered {
+pub(in super::super) async fn toggle(call: Call) -> HandlerResult {
     Ok(toggled(&call).unwrap_or_else(|message| invalid_argument(&message)))
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::Call;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 
 /// The maximum number of tools in one reply.
@@ -21,7 +21,7 @@ const COMPOSING: [&str; 10] =
     ["$ref", "$dynamicRef", "$defs", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
 /// `GET /v1/tools`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: Call) -> HandlerResult {
     let (workflows, exposed) = match call.query.text("source") {
         None => (true, true),
         Some("workflow") => (true, false),
@@ -69,7 +69,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 }
 
 /// `GET /v1/tools/{toolId}`
-pub(in super::super) async fn read(call: Call) -> Answered {
+pub(in super::super) async fn read(call: Call) -> HandlerResult {
     let none = || Refusal::new(ApiCode::NotFound, "no tool has this id; GET /v1/tools lists all tools");
     let compact = is_compact(&call)?;
     let remote = RemoteStores::of(&call.state);

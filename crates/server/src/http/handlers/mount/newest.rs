@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::super::super::exchange::Call;
 use super::super::super::response;
-use super::super::super::route::Answered;
+use super::super::super::route::HandlerResult;
 use super::super::mcp::{accepting, ours};
 use super::{EDITION, Notifications, mount};
 use crate::mount::{EDITIONS, INSTRUCTIONS, Message, ParsedMessage};
@@ -56,7 +56,7 @@ pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
 }
 
 /// Answers a message in this edition.
-pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> Answered {
+pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> HandlerResult {
     let call = Arc::new(call);
     // Dropped with this future: if the client disconnects, the run that it waits for ends, as in earlier editions.
     let (_here, gone) = watch::channel(());
