@@ -58,7 +58,7 @@ pub(super) struct AccessLogEntry {
 }
 
 /// A request that has passed every check.
-pub(super) struct Call {
+pub(super) struct CheckedRequest {
     pub(super) state: Service,
     /// The caller. On routes without a key, an anonymous one without scopes.
     pub(super) caller: Caller,
@@ -77,7 +77,7 @@ pub(super) struct Call {
     key: Option<Digest>,
 }
 
-impl Call {
+impl CheckedRequest {
     /// The value of a path parameter.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
@@ -440,7 +440,7 @@ async fn checked(
         kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new(), None),
     };
     let keyed = keyed(route, &params, parts, caller, &body)?;
-    let call = Call {
+    let call = CheckedRequest {
         state: state.clone(),
         caller: caller.clone(),
         major: route.major,

@@ -20,7 +20,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
 use super::super::route::HandlerResult;
 use super::super::test_log::TestEvent;
@@ -69,12 +69,12 @@ impl Correlations {
 }
 
 /// `POST /v1/host/sample/envelope/accept`
-pub(in super::super) async fn accept_envelope(call: Call) -> HandlerResult {
+pub(in super::super) async fn accept_envelope(call: CheckedRequest) -> HandlerResult {
     Ok(accepted(&call).await.unwrap_or_else(invalid_argument))
 }
 
 /// `GET /schemas/envelopes/{kind}.schema.json`
-pub(in super::super) async fn schema(call: Call) -> HandlerResult {
+pub(in super::super) async fn schema(call: CheckedRequest) -> HandlerResult {
     let kind = call.param("kind");
     let models = call.state.runs.executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());
@@ -88,7 +88,7 @@ pub(in super::super) async fn schema(call: Call) -> HandlerResult {
     Ok(response)
 }
 
-async fn accepted(call: &Call) -> Result<Response, &'static str> {
+async fn accepted(call: &CheckedRequest) -> Result<Response, &'static str> {
     let body = &call.body;
     let envelope = body.get("envelope").filter(|given| !given.is_null()).ok_or("`envelope` is missing")?;
     let mut kinds = match texts(body, "hostSupportedEnvelopes")? {
@@ -244,7 +244,7 @@ impl<'b> ProjectionTarget<'b> {
     }
 
     /// Stores the events, and adds their ids to the outcome.
-    fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
+    fn record(&self, call: &CheckedRequest, verdict: &mut Verdict, kinds: &Kinds) {
         let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
         let now = call.state.runs.now();
@@ -270,7 +270,7 @@ impl<'b> ProjectionTarget<'b> {
 }
 
 /// The events of a run, including projected ones.
-async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
+async fn logged(call: &CheckedRequest, run_id: &str) -> Vec<Value> {
     let recorded = seams::recorded(call, &RunId::new(run_id)).await;
     let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
     events.extend(call.state.test_log.events(call.caller.tenant.as_str(), run_id));

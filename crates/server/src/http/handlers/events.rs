@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::metrics::ActiveGuard;
 use super::super::response;
 use super::super::route::HandlerResult;
@@ -53,7 +53,7 @@ struct Shape<'a> {
     payload: &'a RawValue,
 }
 
-pub(in super::super) async fn stream(call: Call) -> HandlerResult {
+pub(in super::super) async fn stream(call: CheckedRequest) -> HandlerResult {
     // All parameters are validated before the media type is negotiated.
     let mode = call.query.text("streamMode");
     let modes = StreamModes::parse(mode).map_err(|error| {
@@ -134,7 +134,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
 async fn page(
     mut following: Following,
     filter: Option<&StreamModes>,
-    call: &Call,
+    call: &CheckedRequest,
     run_id: &RunId,
 ) -> HandlerResult {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::metrics::ActiveGuard;
 use super::super::route::HandlerResult;
 use super::mount;
@@ -26,7 +26,7 @@ const GATHERED: Duration = Duration::from_millis(100);
 
 /// A client that listens for notifications.
 struct Listener {
-    call: Call,
+    call: CheckedRequest,
     changes: Changes,
     stopping: watch::Receiver<bool>,
     /// The lists at the last check.
@@ -37,7 +37,7 @@ struct Listener {
     _counted: ActiveGuard,
 }
 
-pub(in super::super) async fn listen(call: Call) -> HandlerResult {
+pub(in super::super) async fn listen(call: CheckedRequest) -> HandlerResult {
     mount::check_served(&call)?;
     mount::check_edition(&call)?;
     if !mount::takes_streams(&call) {

@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use runs::{ApiCode, Refusal, Scope};
 use serde_json::json;
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
 use super::super::route::HandlerResult;
 use crate::mcp::Mcp;
@@ -29,7 +29,7 @@ const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-pub(in super::super) async fn answer(call: Call) -> HandlerResult {
+pub(in super::super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let authority = match call.session {
         Some(session) => Authority::Session(session),
         None => Authority::Scopes(call.caller.scopes),

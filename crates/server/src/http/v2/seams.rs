@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
 use super::super::route::HandlerResult;
 
@@ -27,7 +27,7 @@ const SEAMS: [(&str, &str, &str, &str); 6] = [
 ];
 
 /// `GET /host/effect-seams`
-pub(super) async fn answer(_: Call) -> HandlerResult {
+pub(super) async fn answer(_: CheckedRequest) -> HandlerResult {
     Ok(response::json(200, &document(build())))
 }
 

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::super::super::exchange::Call;
+use super::super::super::exchange::CheckedRequest;
 use super::super::super::response;
 use super::super::super::route::HandlerResult;
 use super::super::mcp::{accepting, ours};
@@ -41,7 +41,7 @@ pub(super) const NEWEST: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// Whether this module answers a message: one of this edition, or one of an unsupported edition, which the library refuses.
-pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
+pub(super) fn is_meant(call: &CheckedRequest, message: &ParsedMessage) -> bool {
     let named = call.headers.get(EDITION);
     if named.is_some_and(|named| !EDITIONS.iter().any(|known| named.as_bytes() == known.as_bytes())) {
         return true;
@@ -56,7 +56,11 @@ pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
 }
 
 /// Answers a message in this edition.
-pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> HandlerResult {
+pub(super) async fn answer(
+    call: CheckedRequest,
+    id: &Value,
+    place: Option<OwnedSemaphorePermit>,
+) -> HandlerResult {
     let call = Arc::new(call);
     // Dropped with this future: if the client disconnects, the run that it waits for ends, as in earlier editions.
     let (_here, gone) = watch::channel(());
@@ -103,7 +107,7 @@ async fn rpc(response: Response, id: &Value) -> Response {
 
 /// The handler of one request.
 struct RequestHandler {
-    call: Arc<Call>,
+    call: Arc<CheckedRequest>,
     gone: watch::Receiver<()>,
     _place: Arc<Option<OwnedSemaphorePermit>>,
 }
