@@ -174,7 +174,7 @@ pub(crate) fn fallbacks(call: &PageRequest, owner: Option<&str>) -> Markup {
 /// A surface as its provider draws it, or an error in its place.
 pub(crate) fn surface_panel(call: &PageRequest, surface: &Surface) -> Markup {
     let handle = &surface.handle;
-    let provider = provider::of(&handle.owner_id, &handle.kind, &handle.id);
+    let provider = provider::find(&handle.owner_id, &handle.kind, &handle.id);
     html! {
         section.panel {
             h2 { (surface.label) " " span.muted { (surface.purpose) } }

@@ -188,7 +188,7 @@ fn answer_form(call: &PageRequest, run_id: &RunId, interrupt: &Interrupt) -> Mar
     let family = interrupt.kind.as_str().split('.').next().unwrap_or_default();
     let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
     let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
-    let panel = handle.and_then(|handle| match provider::of(&handle.owner_id, &handle.kind, &handle.id) {
+    let panel = handle.and_then(|handle| match provider::find(&handle.owner_id, &handle.kind, &handle.id) {
         Some(Provider::Panel(panel)) => Some((panel, handle.data.as_ref().unwrap_or(&Value::Null))),
         Some(Provider::Route { .. }) | None => None,
     });

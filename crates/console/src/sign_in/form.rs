@@ -84,7 +84,7 @@ pub(super) fn begin(console: &Shared, key: Digest) -> Result<HeaderValue, Refusa
 }
 
 pub(super) fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
-    let status = refusal.map_or(StatusCode::OK, |refusal| status::of(refusal.code.kind()));
+    let status = refusal.map_or(StatusCode::OK, |refusal| status::for_kind(refusal.code.kind()));
     visited(console, parts, status, |token| form(token, wanted, refusal))
 }
 
