@@ -156,7 +156,7 @@ impl Start {
         let (start, answer) = match &call.resumption {
             None => (anew(None), None),
             Some(Resumption { value, .. }) => {
-                let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
+                let kept = asked.saved_state.and_then(|kept| Self::deserialize(kept).ok());
                 match kept {
                     Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
                     Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
