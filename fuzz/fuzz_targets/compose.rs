@@ -11,7 +11,7 @@
 
 use canon::canonical;
 use composition::diagnostic::{Code, MAX_MESSAGE_CHARACTERS};
-use composition::{ContributionKind, Input, Outcome, compose};
+use composition::{ContributionKind, Input, ComposeOutcome, compose};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
@@ -48,7 +48,7 @@ fn check(input: &Input) {
     );
 }
 
-fn check_diagnostics(outcome: &Outcome<'_>) {
+fn check_diagnostics(outcome: &ComposeOutcome<'_>) {
     let mut previous = None;
     for diagnostic in &outcome.diagnostics {
         assert!(Code::ALL.contains(&diagnostic.code()));

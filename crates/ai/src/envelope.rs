@@ -17,5 +17,5 @@ pub use caps::{CapKind, Counters};
 pub use contract::{Contract, RefusalMode};
 pub use document::{Envelope, EnvelopeDefaults};
 pub use kind::{Kinds, Universal};
-pub use outcome::{Detail, Outcome};
+pub use outcome::{Detail, EnvelopeOutcome};
 pub use project::{Projection, project};

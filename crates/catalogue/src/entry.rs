@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// A workflow in the version that a run started now would be pinned to, and why it was chosen.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ResolvedWorkflow {
     /// The workflow that a run is pinned to.
     pub workflow: Arc<PinnedWorkflow>,
     pub hash: WorkflowHash,

@@ -43,7 +43,7 @@ pub(super) fn not_found(workflow_id: &str, known: &[&str], unreadable: &[String]
         format!("Did you mean {}? list_workflows lists all ids.", names.join(" or "))
     };
     let mut envelope =
-        Envelope::new(CatalogueErrorCode::NotFound, format!("There is no workflow {shown:?}."))
+        Envelope::new(CatalogueErrorCode::NotFound, format!("Workflow {shown:?} not found."))
             .suggest(suggestion)
             .detail("workflowId", shown)
             .detail("nearest", json!(near));

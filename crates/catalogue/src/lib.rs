@@ -43,7 +43,7 @@ use guide::workflow::registry;
 use guide::workflow::source::{MAX_SOURCE_BYTES, Source};
 
 pub use self::entry::{
-    Entry, FileProblem, Found, Listing, ShadowCause, Shadowed, SourceCategory, SourceInfo,
+    Entry, FileProblem, Listing, ResolvedWorkflow, ShadowCause, Shadowed, SourceCategory, SourceInfo,
 };
 pub use self::error::CatalogueErrorCode;
 pub use self::read::open_regular;
@@ -95,7 +95,11 @@ impl Catalogue {
     /// # Errors
     /// `NOT_FOUND` with the nearest ids. `PRECONDITION_FAILED` with the file and the cause, if a file has that id but the
     /// file, or the project's bindings for it, are invalid.
-    pub fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> Result<Arc<Found>, Envelope> {
+    pub fn find(
+        &self,
+        workspace: Option<&Path>,
+        workflow_id: &str,
+    ) -> Result<Arc<ResolvedWorkflow>, Envelope> {
         let project = workspace.map(Project::of).unwrap_or_default();
         // Folders are not scanned for a reserved id, because no file can provide one.
         if is_reserved(workflow_id) {
@@ -140,7 +144,7 @@ impl Catalogue {
                 words(candidate.layer.info.category)
             ),
         };
-        Ok(Arc::new(Found {
+        Ok(Arc::new(ResolvedWorkflow {
             workflow: compiled.workflow.clone(),
             hash: compiled.workflow.hash(),
             source_kind: candidate.layer.info.kind,
@@ -162,7 +166,7 @@ impl Catalogue {
 
     /// The current source text of a workflow that was [found](Self::find). `None` if it has no file, or the file cannot
     /// be read.
-    pub fn source_text(&self, found: &Found) -> Option<String> {
+    pub fn source_text(&self, found: &ResolvedWorkflow) -> Option<String> {
         match &found.path {
             Some(path) => {
                 let bytes = read::regular(path, MAX_SOURCE_BYTES as u64).ok()?;
@@ -302,7 +306,7 @@ fn not_found<'a>(workflow_id: &str, ids: impl Iterator<Item = &'a str>, unreadab
     error::not_found(workflow_id, &known, unreadable)
 }
 
-fn find_bundled(workflow_id: &str, project: &Project) -> Result<Found, Envelope> {
+fn find_bundled(workflow_id: &str, project: &Project) -> Result<ResolvedWorkflow, Envelope> {
     let file = "the program itself";
     let Some(workflow) = registry::bundled_workflow(workflow_id) else {
         return Err(not_found(workflow_id, std::iter::empty(), &[]));
@@ -311,7 +315,7 @@ fn find_bundled(workflow_id: &str, project: &Project) -> Result<Found, Envelope>
         bundled::source(workflow).map_err(|problems| error::invalid(workflow_id, file, &problems))?;
     let (digest, source) = &*parsed;
     let (compiled, warnings) = compile(project, file, *digest, source)?;
-    Ok(Found {
+    Ok(ResolvedWorkflow {
         workflow: compiled.workflow.clone(),
         hash: compiled.workflow.hash(),
         source_kind: WorkflowSourceKind::Bundled,

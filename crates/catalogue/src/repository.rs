@@ -51,12 +51,12 @@ impl Repositories {
     pub(super) fn read(&self, repository: &Repository, cache: Option<&Path>) -> Copy {
         let none = |trouble: String| Copy { folder: None, trouble: Some(trouble) };
         let name = display_name(repository);
-        let place = match place(repository) {
-            Ok(place) => place,
+        let location = match read_location(repository) {
+            Ok(location) => location,
             Err(why) => return none(format!("{name}: {why}")),
         };
-        let url = match place {
-            Place::WorkTree(path) => {
+        let url = match location {
+            RepositoryLocation::WorkTree(path) => {
                 let folder = path.join(FOLDER);
                 return if folder.is_dir() {
                     Copy { folder: Some(folder), trouble: None }
@@ -64,7 +64,7 @@ impl Repositories {
                     none(format!("{name}: there is no folder `{FOLDER}` in it"))
                 };
             }
-            Place::Remote(url) => url,
+            RepositoryLocation::Remote(url) => url,
         };
         let Some(cache) = cache else {
             return none(format!("{name}: this process has no cache to keep a copy in"));
@@ -123,13 +123,13 @@ pub(super) fn display_name(repository: &Repository) -> String {
     }
 }
 
-enum Place {
+enum RepositoryLocation {
     WorkTree(PathBuf),
     Remote(String),
 }
 
 /// Validates the location of a repository.
-fn place(repository: &Repository) -> Result<Place, String> {
+fn read_location(repository: &Repository) -> Result<RepositoryLocation, String> {
     let location = repository.location.as_str();
     if let Some(branch) = &repository.branch {
         let plain = |character: char| character.is_ascii_alphanumeric() || "._/-+@".contains(character);
@@ -144,9 +144,9 @@ fn place(repository: &Repository) -> Result<Place, String> {
     if path.is_absolute() {
         // A bare repository has no work tree, and a given branch may not be the one that is checked out.
         return if repository.branch.is_none() && path.join(".git").exists() {
-            Ok(Place::WorkTree(path.to_path_buf()))
+            Ok(RepositoryLocation::WorkTree(path.to_path_buf()))
         } else {
-            Ok(Place::Remote(location.to_owned()))
+            Ok(RepositoryLocation::Remote(location.to_owned()))
         };
     }
     // `ext::` and similar transports run commands. Plain HTTP lets an attacker on the network change the workflows.
@@ -158,7 +158,7 @@ fn place(repository: &Repository) -> Result<Place, String> {
         (ssh && !path.is_empty() && !path.starts_with([':', '-'])).then_some(())
     };
     if scheme || short().is_some() {
-        Ok(Place::Remote(location.to_owned()))
+        Ok(RepositoryLocation::Remote(location.to_owned()))
     } else {
         Err("its `location` is neither an absolute path nor https://, ssh://, file:/// or user@host:path"
             .to_owned())
@@ -282,7 +282,11 @@ mod tests {
             ("https://example.org/a.git", Some(""), false),
             ("", None, false),
         ] {
-            assert_eq!(place(&repository(location, branch)).is_ok(), allowed, "{location} {branch:?}");
+            assert_eq!(
+                read_location(&repository(location, branch)).is_ok(),
+                allowed,
+                "{location} {branch:?}"
+            );
         }
     }
 

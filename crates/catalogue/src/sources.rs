@@ -28,7 +28,7 @@ pub(super) struct Sources {
 }
 
 /// The location of a source.
-struct Place {
+struct SourceLocation {
     category: SourceCategory,
     folder: PathBuf,
     display_name: String,
@@ -37,7 +37,7 @@ struct Place {
     digests: Option<BTreeMap<String, String>>,
 }
 
-impl Place {
+impl SourceLocation {
     fn folder(category: SourceCategory, folder: &Path) -> Self {
         Self {
             category,
@@ -89,27 +89,28 @@ impl Sources {
         repositories: &Repositories,
     ) -> Self {
         let mut sources = Self::default();
-        let mut places = sources.places(options, project, repositories);
+        let mut locations = sources.locations(options, project, repositories);
         // A folder that is listed twice would shadow itself. Only its highest precedence counts.
         let mut seen = HashSet::new();
-        places.reverse();
-        places.retain(|place| {
-            seen.insert(fs::canonicalize(&place.folder).unwrap_or_else(|_| place.folder.clone()))
+        locations.reverse();
+        locations.retain(|location| {
+            seen.insert(fs::canonicalize(&location.folder).unwrap_or_else(|_| location.folder.clone()))
         });
-        places.reverse();
-        for place in places {
-            match folders.read(&place.folder, origin(place.category)) {
+        locations.reverse();
+        for location in locations {
+            match folders.read(&location.folder, origin(location.category)) {
                 Ok(mut folder) => {
-                    place.check(&mut folder);
+                    location.check(&mut folder);
                     sources.unreadable.append(&mut folder.notes);
-                    sources.layers.push(Layer { info: place.info(), folder });
+                    sources.layers.push(Layer { info: location.info(), folder });
                 }
                 // The user folder is optional.
                 Err(error)
-                    if place.category == SourceCategory::User && error.kind() == io::ErrorKind::NotFound => {}
+                    if location.category == SourceCategory::User
+                        && error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    sources.unreadable.push(format!("{}: {error}", place.display_name));
-                    sources.stale.push(SourceInfo { stale: true, ..place.info() });
+                    sources.unreadable.push(format!("{}: {error}", location.display_name));
+                    sources.stale.push(SourceInfo { stale: true, ..location.info() });
                 }
             }
         }
@@ -117,17 +118,17 @@ impl Sources {
     }
 
     /// The locations, lowest precedence first.
-    fn places(
+    fn locations(
         &mut self,
         options: &CatalogueOptions,
         project: &Project,
         repositories: &Repositories,
-    ) -> Vec<Place> {
-        let mut places = Vec::new();
+    ) -> Vec<SourceLocation> {
+        let mut locations = Vec::new();
         if let Some(folder) = &options.packs_dir {
             let (found, mut notes) = packs::read(folder);
             self.unreadable.append(&mut notes);
-            places.extend(found.into_iter().map(|pack| Place {
+            locations.extend(found.into_iter().map(|pack| SourceLocation {
                 category: SourceCategory::Pack,
                 folder: pack.folder,
                 display_name: pack.display_name,
@@ -136,23 +137,23 @@ impl Sources {
             }));
         }
         if let Some(folder) = &options.user_dir {
-            places.push(Place::folder(SourceCategory::User, folder));
+            locations.push(SourceLocation::folder(SourceCategory::User, folder));
         }
         let managed = options.sources_file.as_deref().map(managed::read).unwrap_or_default();
         self.unreadable.extend(managed.troubles);
         for directory in managed.directories {
-            places.push(Place {
+            locations.push(SourceLocation {
                 added_at_ms: directory.added_at_ms,
-                ..Place::folder(SourceCategory::Managed, &directory.path)
+                ..SourceLocation::folder(SourceCategory::Managed, &directory.path)
             });
         }
         for folder in &options.configured_dirs {
-            places.push(Place::folder(SourceCategory::Configured, folder));
+            locations.push(SourceLocation::folder(SourceCategory::Configured, folder));
         }
         for repository in &managed.repositories {
             let copy = repositories.read(repository, options.git_cache.as_deref());
             self.unreadable.extend(copy.trouble);
-            let place = Place {
+            let location = SourceLocation {
                 category: SourceCategory::Git,
                 folder: copy.folder.clone().unwrap_or_default(),
                 display_name: repository::display_name(repository),
@@ -160,16 +161,16 @@ impl Sources {
                 digests: None,
             };
             if copy.folder.is_some() {
-                places.push(place);
+                locations.push(location);
             } else {
-                self.stale.push(SourceInfo { stale: true, ..place.info() });
+                self.stale.push(SourceInfo { stale: true, ..location.info() });
             }
         }
         self.unreadable.extend(project.unreadable.clone());
         if let Some(folder) = &project.folder {
-            places.push(Place::folder(SourceCategory::Project, folder));
+            locations.push(SourceLocation::folder(SourceCategory::Project, folder));
         }
-        places
+        locations
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::assembly::Assembly;
 use crate::catalogue::Catalogue;
-use crate::composition::Outcome;
+use crate::composition::ComposeOutcome;
 use crate::diagnostic::Findings;
 use crate::effect::Effect;
 use crate::input::Input;
@@ -22,7 +22,7 @@ use crate::steps::{
 ///
 /// The order of built-ins, modules, contributions and operations in the input has no effect. See the [crate
 /// documentation](crate) for an example.
-pub fn compose(input: &Input) -> Outcome<'_> {
+pub fn compose(input: &Input) -> ComposeOutcome<'_> {
     run(input).0
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Progress<'i> {
 }
 
 /// Composes, and returns how far it got.
-pub(crate) fn run(input: &Input) -> (Outcome<'_>, Progress<'_>) {
+pub(crate) fn run(input: &Input) -> (ComposeOutcome<'_>, Progress<'_>) {
     let mut findings = Findings::default();
 
     let Some(shape) = s01_shape::read(input, &mut findings) else {
@@ -67,7 +67,7 @@ fn apply<'i>(
     candidates: &Candidates,
     operations: &[Operation<'i>],
     mut findings: Findings<'i>,
-) -> Outcome<'i> {
+) -> ComposeOutcome<'i> {
     let claims = Claims::gather(catalogue, candidates, operations);
     let scene = PolicyContext { catalogue, candidates, claims: &claims, operations };
     let policy = s09_policy::validate(scene, &mut findings);
@@ -97,9 +97,9 @@ fn apply<'i>(
     let required_render_handles = s17_render_handles::collect(&assembly);
     let policy_effects = std::mem::take(&mut assembly.effects);
     let composition = s18_emit::emit(assembly, &moves, required_render_handles);
-    Outcome { composition: Some(composition), diagnostics: Vec::new(), policy_effects }
+    ComposeOutcome { composition: Some(composition), diagnostics: Vec::new(), policy_effects }
 }
 
-fn failed<'i>(findings: Findings<'i>, policy_effects: Vec<Effect<'i>>) -> Outcome<'i> {
-    Outcome { composition: None, diagnostics: findings.settle(), policy_effects }
+fn failed<'i>(findings: Findings<'i>, policy_effects: Vec<Effect<'i>>) -> ComposeOutcome<'i> {
+    ComposeOutcome { composition: None, diagnostics: findings.settle(), policy_effects }
 }

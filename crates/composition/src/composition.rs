@@ -20,7 +20,7 @@ use crate::vocabulary::{ContributionKind, Key, Owner};
 
 /// The result of composing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome<'i> {
+pub struct ComposeOutcome<'i> {
     /// The composition, if the input is valid.
     pub composition: Option<Composition<'i>>,
     /// The diagnostics, sorted by their stable key.
@@ -29,7 +29,7 @@ pub struct Outcome<'i> {
     pub policy_effects: Vec<Effect<'i>>,
 }
 
-impl Outcome<'_> {
+impl ComposeOutcome<'_> {
     pub const fn is_ok(&self) -> bool {
         self.composition.is_some()
     }
@@ -134,7 +134,7 @@ struct WireOutcome<'o, 'i> {
     policy_effects: &'o [Effect<'i>],
 }
 
-impl Serialize for Outcome<'_> {
+impl Serialize for ComposeOutcome<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let composition = self.composition.as_ref().map(|composition| WireComposition {
             composition_schema_version: crate::VERSION,

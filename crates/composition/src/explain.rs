@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::catalogue::{Catalogue, Rank};
 use crate::compose::{Progress, run};
-use crate::composition::Outcome;
+use crate::composition::ComposeOutcome;
 use crate::contribution::{Activation, Body};
 use crate::diagnostic::{Details, Diagnostic, Subject};
 use crate::effect::Effect;
@@ -163,7 +163,7 @@ pub fn explain<'i>(input: &'i Input, key: &'i str) -> Explanation<'i> {
 }
 
 fn verdict<'i>(
-    outcome: &Outcome<'i>,
+    outcome: &ComposeOutcome<'i>,
     reached: &Progress<'i>,
     key: Key<'i>,
     declarations: &[Declaration<'i>],

@@ -66,7 +66,7 @@ mod steps;
 mod vocabulary;
 
 pub use compose::compose;
-pub use composition::{Composition, Outcome};
+pub use composition::{ComposeOutcome, Composition};
 pub use contribution::RenderHandle;
 pub use diagnostic::{Code, Diagnostic};
 pub use effect::Effect;

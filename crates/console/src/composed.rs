@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::plugins::{PluginPack, Plugins};
 use composition::declare::Workspace;
-use composition::{Input, Outcome, compose};
+use composition::{ComposeOutcome, Input, compose};
 use runs::{Caller, Scope};
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn with_defaults(policy: Option<&Value>) -> Value {
 
 /// The operations that failed only because their targets are not active now; `None` if anything
 /// else is wrong too.
-fn inactive_operations(outcome: &Outcome<'_>) -> Option<BTreeSet<String>> {
+fn inactive_operations(outcome: &ComposeOutcome<'_>) -> Option<BTreeSet<String>> {
     let mut ids = BTreeSet::new();
     for diagnostic in &outcome.diagnostics {
         let details = serde_json::to_value(diagnostic.details()).ok()?;

@@ -44,7 +44,7 @@ pub struct Options {
 
 /// What the serving program provides about itself.
 #[derive(Clone)]
-pub struct Facts {
+pub struct HostInfo {
     /// Allowed workspace roots. If empty, the tenant of the data directory may use any folder.
     pub workspace_roots: Vec<PathBuf>,
     /// The settings in use, and those that a restart would apply.
@@ -53,16 +53,16 @@ pub struct Facts {
     pub plugins: Option<Arc<Plugins>>,
 }
 
-impl Default for Facts {
+impl Default for HostInfo {
     fn default() -> Self {
         Self { workspace_roots: Vec::new(), settings: Arc::new(Desired::default), plugins: None }
     }
 }
 
-impl fmt::Debug for Facts {
+impl fmt::Debug for HostInfo {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Facts")
+            .debug_struct("HostInfo")
             .field("workspace_roots", &self.workspace_roots)
             .finish_non_exhaustive()
     }
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) links: SignInLinks,
     pub(crate) composer: Composer,
     pub(crate) workspaces: Workspaces,
-    pub(crate) facts: Facts,
+    pub(crate) host: HostInfo,
     pub(crate) assets: Assets,
     /// The content security policy of every page.
     pub(crate) policy: HeaderValue,
@@ -97,12 +97,12 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// A console without host facts.
+    /// A console without information about its host.
     pub fn new(options: Options) -> Self {
-        Self::with_facts(options, Facts::default())
+        Self::with_host(options, HostInfo::default())
     }
 
-    pub fn with_facts(options: Options, facts: Facts) -> Self {
+    pub fn with_host(options: Options, host: HostInfo) -> Self {
         let https = options.runs.public_url().starts_with("https://");
         let (ended, trouble) = EndedSessions::open(&options.data_dir, Timestamp(options.clock.now_ms()));
         if let Some(error) = trouble {
@@ -112,10 +112,10 @@ impl Console {
             sessions: Sessions::new(options.cookie_secrets, https, options.entropy, ended),
             links: options.sign_in_links,
             guided: options.guided,
-            composer: Composer::new(options.data_dir.join("console"), facts.plugins.clone()),
-            policy: sign_in::policy(facts.plugins.as_ref().and_then(|plugins| plugins.origin())),
+            composer: Composer::new(options.data_dir.join("console"), host.plugins.clone()),
+            policy: sign_in::policy(host.plugins.as_ref().and_then(|plugins| plugins.origin())),
             workspaces: Workspaces::new(options.data_dir.join("workspaces")),
-            facts,
+            host,
             assets: Assets::new(),
             clock: options.clock,
             runs: options.runs,

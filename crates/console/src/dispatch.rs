@@ -139,7 +139,7 @@ async fn signed_in(
     if let Some(missing) = route.needs.iter().find(|scope| !call.may(**scope)) {
         return shown(&call, refused(&Refusal::scope(*missing)).into());
     }
-    let handler = match provider::of(&call.handle.owner_id, &call.handle.kind, &call.handle.id) {
+    let handler = match provider::find(&call.handle.owner_id, &call.handle.kind, &call.handle.id) {
         Some(Provider::Route { get, post, .. }) => {
             if is_post {
                 post
@@ -296,11 +296,11 @@ pub(crate) fn refused(refusal: &Refusal) -> Page {
         }
         p.muted { "Code " code { (refusal.code.as_str()) } }
     };
-    Page::new(status::title(kind), body).status(status::of(kind))
+    Page::new(status::title(kind), body).status(status::for_kind(kind))
 }
 
 fn plain(refusal: &Refusal) -> Response {
-    (status::of(refusal.code.kind()), refusal.message.clone()).into_response()
+    (status::for_kind(refusal.code.kind()), refusal.message.clone()).into_response()
 }
 
 /// An unknown path. It may belong to a module that is not ready.

@@ -19,8 +19,6 @@ const DONE: &[(&str, &str)] = &[
     ("paused", "The run was paused."),
     ("resumed", "The run was resumed."),
     ("forked", "The run was forked. This is the new run."),
-    ("saved", "Saved."),
-    ("made", "Made."),
     ("revoked", "The key was revoked."),
 ];
 
@@ -176,14 +174,14 @@ pub(crate) fn fallbacks(call: &PageRequest, owner: Option<&str>) -> Markup {
 /// A surface as its provider draws it, or an error in its place.
 pub(crate) fn surface_panel(call: &PageRequest, surface: &Surface) -> Markup {
     let handle = &surface.handle;
-    let provider = provider::of(&handle.owner_id, &handle.kind, &handle.id);
+    let provider = provider::find(&handle.owner_id, &handle.kind, &handle.id);
     html! {
         section.panel {
             h2 { (surface.label) " " span.muted { (surface.purpose) } }
             @match provider {
                 Some(Provider::Panel(draw)) => (draw(call, handle.data.as_ref().unwrap_or(&Value::Null), &Value::Null)),
                 Some(Provider::Route { .. }) | None => p {
-                    "This part has no renderer. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
+                    "This part cannot be shown, because the console has no renderer for it. Code " code { "WCP_RENDER_HANDLE_MISSING" } ", key " code { (surface.key) } "."
                 },
             }
         }

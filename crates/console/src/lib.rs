@@ -43,7 +43,7 @@ mod sign_in;
 mod status;
 
 pub use self::call::PageRequest;
-pub use self::console::{Console, Facts, Options};
+pub use self::console::{Console, HostInfo, Options};
 pub use self::frames::plugin_frames;
 pub use self::mount::BASE;
 pub use self::page::{Page, PageResponse, Wake};

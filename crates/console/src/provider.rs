@@ -32,7 +32,7 @@ pub(crate) enum Provider {
 }
 
 /// The provider of an owner's handle.
-pub(crate) fn of(owner_id: &str, kind: &str, id: &str) -> Option<Provider> {
+pub(crate) fn find(owner_id: &str, kind: &str, id: &str) -> Option<Provider> {
     if owner_id.starts_with(builtins::OWNER_PREFIX) { builtins::provider(kind, id) } else { module(kind, id) }
 }
 

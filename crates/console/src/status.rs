@@ -3,7 +3,7 @@
 use http::StatusCode;
 use runs::RefusalKind;
 
-pub(crate) const fn of(kind: RefusalKind) -> StatusCode {
+pub(crate) const fn for_kind(kind: RefusalKind) -> StatusCode {
     match kind {
         RefusalKind::Invalid => StatusCode::BAD_REQUEST,
         RefusalKind::Unauthenticated => StatusCode::UNAUTHORIZED,

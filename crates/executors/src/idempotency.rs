@@ -8,11 +8,11 @@ use flow::state::RunError;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Asked, Performed};
+use super::{NodeRequest, Performed};
 use crate::failure::ExecutorErrorCode;
 
 /// Derives the key of a node.
-pub(super) fn perform(asked: Asked<'_>) -> Performed {
+pub(super) fn perform(asked: NodeRequest<'_>) -> Performed {
     let payload = asked.call.inputs.get("payload").unwrap_or(&Value::Null);
     let mode = asked.call.config.get("mode").and_then(Value::as_str).unwrap_or("composite");
     Performed::plain(match mode {

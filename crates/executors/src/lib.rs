@@ -81,7 +81,7 @@ pub struct Executors {
 
 /// A request to execute one node.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct NodeRequest<'a> {
     /// The tenant of the run.
     pub tenant: &'a Tenant,
     pub run_id: &'a RunId,
@@ -94,7 +94,7 @@ pub struct Asked<'a> {
     /// The node, with its configuration and inputs.
     pub call: &'a NodeCall,
     /// The data that the effect stored before it waited for an interrupt, if this continues one.
-    pub kept: Option<&'a Value>,
+    pub saved_state: Option<&'a Value>,
     /// Records parts of the effect.
     pub ledger: &'a dyn Ledger,
     /// Receives progress reports.
@@ -252,7 +252,7 @@ impl Executors {
     }
 
     /// Executes a node.
-    pub async fn perform(&self, asked: Asked<'_>) -> Performed {
+    pub async fn perform(&self, asked: NodeRequest<'_>) -> Performed {
         let Options { surfaces, modules, models, mcp, agents } = &*self.options;
         let called = CalledType::parse(&asked.call.type_id);
         match called.map(CalledType::family) {

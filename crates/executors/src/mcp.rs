@@ -22,7 +22,7 @@ use system::secrets::Secrets;
 
 use self::session::Session;
 pub use self::tool::{Invocation, invoke};
-use super::{Asked, Performed, not_served};
+use super::{NodeRequest, Performed, not_served};
 use crate::failure::ExecutorErrorCode;
 
 /// The timeout of a request, in milliseconds: the default, the minimum and the maximum.
@@ -139,7 +139,7 @@ impl Servers {
 }
 
 /// Calls a tool instead of a model. The output of the node is the marked result of the tool.
-pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked<'_>) -> Performed {
+pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: NodeRequest<'_>) -> Performed {
     let mut performed = invoke(
         servers,
         Invocation {
@@ -162,13 +162,13 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked
 }
 
 /// The caller in events: the agent that the node is pinned to, or the node.
-fn agent_of(asked: Asked<'_>) -> String {
+fn agent_of(asked: NodeRequest<'_>) -> String {
     let pinned = asked.call.agent.as_ref().and_then(|agent| agent["agentId"].as_str());
     pinned.map_or_else(|| format!("node:{}", asked.node_id), str::to_owned)
 }
 
 /// Executes a node that uses another server.
-pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<'_>) -> Performed {
+pub(super) async fn perform(servers: &Servers, called: CalledType, asked: NodeRequest<'_>) -> Performed {
     let (config, inputs) = (&asked.call.config, &asked.call.inputs);
     let server = config.get("serverId").and_then(Value::as_str).unwrap_or_default();
     let timeout = timeout(config);

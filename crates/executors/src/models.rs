@@ -41,7 +41,7 @@ use system::secrets::Secrets;
 use self::gateway::Gateway;
 pub use self::providers::{Provider, Wire};
 use super::agents::toolset::Toolset;
-use super::{Asked, Performed, report};
+use super::{NodeRequest, Performed, report};
 use crate::failure::ExecutorErrorCode;
 
 /// The name of the mock provider.
@@ -163,7 +163,7 @@ impl Models {
     }
 
     /// Executes a node.
-    pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
+    pub(super) async fn perform(&self, asked: NodeRequest<'_>) -> Performed {
         let performed = match read(asked) {
             Ok(node) => {
                 self.ask(&node, asked, &asked.call.inputs, None, Some(self.envelope_rules(asked))).await
@@ -174,7 +174,7 @@ impl Models {
     }
 
     /// Executes a node with tools, in several rounds.
-    pub(super) async fn converse(&self, asked: Asked<'_>, tools: Tools<'_>) -> Performed {
+    pub(super) async fn converse(&self, asked: NodeRequest<'_>, tools: Tools<'_>) -> Performed {
         let performed = match read(asked) {
             Ok(node) => {
                 let rules = self.envelope_rules(asked);
@@ -186,7 +186,7 @@ impl Models {
     }
 
     /// Executes a sampling request of an MCP client, and returns the reply to the client.
-    pub(super) async fn sample(&self, asked: Asked<'_>) -> Performed {
+    pub(super) async fn sample(&self, asked: NodeRequest<'_>) -> Performed {
         let request = asked.call.inputs.get("request").unwrap_or(&Value::Null);
         let hint = asked.call.config.get("modelHint").and_then(Value::as_str);
         let asking = async {
@@ -205,7 +205,7 @@ impl Models {
     async fn ask(
         &self,
         node: &Node,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
         inputs: &Map<String, Value>,
         tools: Option<Tools<'_>>,
         envelopes: Option<EnvelopeRules>,
@@ -281,14 +281,14 @@ impl Models {
 }
 
 /// The tool that a node calls instead of a model, if it does.
-pub(super) fn tool_of(asked: Asked<'_>) -> Option<McpCall> {
+pub(super) fn tool_of(asked: NodeRequest<'_>) -> Option<McpCall> {
     match read(asked) {
         Ok(Node::CallPrompt(node)) => node.mcp,
         _ => None,
     }
 }
 
-fn read(asked: Asked<'_>) -> Result<Node, RunError> {
+fn read(asked: NodeRequest<'_>) -> Result<Node, RunError> {
     let kind = NodeType::parse(&asked.call.type_id);
     let kind = kind.ok_or_else(|| super::not_served(&asked.call.type_id))?;
     Node::read(kind, &Value::Object(asked.call.config.clone())).map_err(|problems| wrong("config", &problems))
@@ -302,7 +302,7 @@ fn wrong(what: &str, problems: &[ai::node::Problem]) -> RunError {
 }
 
 /// Whether the inputs of the run are trusted.
-pub(super) fn trust_of(asked: Asked<'_>) -> Trust {
+pub(super) fn trust_of(asked: NodeRequest<'_>) -> Trust {
     match asked.call.metadata.get("trustBoundary").and_then(Value::as_str) {
         Some("untrusted") => Trust::Untrusted,
         _ => Trust::Trusted,

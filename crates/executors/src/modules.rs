@@ -19,13 +19,13 @@ use flow::event::data::run::CapBreached;
 use flow::failure::FailureCode;
 use flow::id::NodeId;
 use flow::state::RunError;
-use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, Outcome, Sandbox, Seed};
+use sandbox::{Entry, Fault, Grants, Invocation, Journal, Limits, Module, NodeOutcome, Sandbox, Seed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::calls::Calls;
 use super::installed::Unserved;
-use super::{Asked, Performed, not_served};
+use super::{NodeRequest, Performed, not_served};
 
 /// The example nodes that test workflows may use, and their packs.
 const EXAMPLES: [(&str, &str); 2] = [
@@ -110,7 +110,7 @@ impl Modules {
     }
 
     /// Runs a node of a pack, on a blocking thread.
-    pub(super) async fn perform(&self, asked: Asked<'_>) -> Performed {
+    pub(super) async fn perform(&self, asked: NodeRequest<'_>) -> Performed {
         let Some(kind) = self.types.get(&asked.call.type_id).cloned() else {
             return Performed::plain(Err(not_served(&asked.call.type_id)));
         };
@@ -146,7 +146,7 @@ struct Start {
 
 impl Start {
     /// The inputs of this run, and the answer to the first question by a host call that the journal does not answer.
-    fn of(asked: Asked<'_>) -> (Self, Option<Value>) {
+    fn of(asked: NodeRequest<'_>) -> (Self, Option<Value>) {
         let call = asked.call;
         let anew = |resume| {
             // A node without ports gets all readable variables.
@@ -156,7 +156,7 @@ impl Start {
         let (start, answer) = match &call.resumption {
             None => (anew(None), None),
             Some(Resumption { value, .. }) => {
-                let kept = asked.kept.and_then(|kept| Self::deserialize(kept).ok());
+                let kept = asked.saved_state.and_then(|kept| Self::deserialize(kept).ok());
                 match kept {
                     Some(kept) if kept.journal.is_some() => (kept, Some(value.clone())),
                     Some(kept) => (Self { resume: Some(value.clone()), ..kept }, None),
@@ -170,13 +170,13 @@ impl Start {
     }
 
     /// The id of the run in which the module started.
-    fn run_id<'a>(&'a self, asked: Asked<'a>) -> &'a str {
+    fn run_id<'a>(&'a self, asked: NodeRequest<'a>) -> &'a str {
         let began = self.context.as_ref().and_then(|context| context.get("runId")?.as_str());
         began.unwrap_or(asked.run_id.as_str())
     }
 }
 
-fn context(asked: Asked<'_>) -> Value {
+fn context(asked: NodeRequest<'_>) -> Value {
     let call = asked.call;
     json!({
         "runId": asked.run_id, "nodeId": asked.node_id, "tenantId": asked.tenant, "attempt": call.attempt,
@@ -184,7 +184,7 @@ fn context(asked: Asked<'_>) -> Value {
     })
 }
 
-fn invocation(kind: &ModuleType, asked: Asked<'_>, start: &Start) -> Invocation {
+fn invocation(kind: &ModuleType, asked: NodeRequest<'_>, start: &Start) -> Invocation {
     let mut invocation = Invocation::new(Entry::Node(asked.call.type_id.clone()));
     invocation.context = start.context.clone().unwrap_or_default();
     invocation.inputs = start.inputs.clone();
@@ -203,8 +203,8 @@ fn invocation(kind: &ModuleType, asked: Asked<'_>, start: &Start) -> Invocation 
 fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, start: Start) -> Performed {
     let Calls { mut reports, waits, .. } = calls;
     let outcome = match report.result {
-        Ok(Outcome::Completed { output }) => Ok(output),
-        Ok(Outcome::Failed { code, message, details }) => {
+        Ok(NodeOutcome::Completed { output }) => Ok(output),
+        Ok(NodeOutcome::Failed { code, message, details }) => {
             drop_writes(&mut reports);
             let error = RunError::new(code, message);
             Err(match details {
@@ -212,7 +212,7 @@ fn performed(node_id: &NodeId, report: sandbox::Report, calls: Calls, start: Sta
                 None => error,
             })
         }
-        Ok(Outcome::Suspended { interrupt }) => {
+        Ok(NodeOutcome::Suspended { interrupt }) => {
             let asked = interrupt.as_object().cloned().unwrap_or_default();
             reports.push(Report::Ask(asked).into());
             let kept = Start { journal: waits.then_some(report.journal), ..start };

@@ -8,13 +8,13 @@ use flow::state::RunError;
 use serde_json::{Map, Value, json};
 use surfaces::{Code, Surface, SurfaceCall, SurfaceError, Surfaces, Tenant};
 
-use super::{Asked, Performed};
+use super::{NodeRequest, Performed};
 
 /// Separates a namespace from a key, so that they cannot overlap. No namespace contains it.
 const SEPARATOR: char = '\u{1f}';
 
 /// Executes a node on a surface. The surface remembers the effect ids of its changes, so the call can be repeated.
-pub(super) async fn perform(surfaces: &Surfaces, called: CalledType, asked: Asked<'_>) -> Performed {
+pub(super) async fn perform(surfaces: &Surfaces, called: CalledType, asked: NodeRequest<'_>) -> Performed {
     let outcome = match request(called, asked) {
         Ok(call) => surfaces.call(call).await,
         Err(error) => Err(error),
@@ -33,7 +33,7 @@ fn failed(error: SurfaceError) -> RunError {
 }
 
 /// The call of a node.
-fn request(called: CalledType, asked: Asked<'_>) -> Result<SurfaceCall, SurfaceError> {
+fn request(called: CalledType, asked: NodeRequest<'_>) -> Result<SurfaceCall, SurfaceError> {
     let Family::Surface { surface, op } = called.family() else {
         return Err(SurfaceError::missing(format!("host.{called}")));
     };

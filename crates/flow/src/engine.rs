@@ -59,7 +59,7 @@ use crate::state::RunState;
 /// The environment of a run: the workflows that it may start, and the agents of workflows.
 ///
 /// The engine queries it only for new decisions. A replay uses the recorded results instead.
-pub trait Children {
+pub trait RunEnvironment {
     /// Whether the tenant of the run has a workflow with that id.
     fn exists(&self, workflow_id: &WorkflowId) -> bool;
 
@@ -94,13 +94,13 @@ pub trait Children {
     /// Validates the output of an agent against the schema of its pack.
     ///
     /// # Errors
-    /// As for [`Children::check_task`].
+    /// As for [`RunEnvironment::check_task`].
     fn check_return(&self, _agent_id: &str, _returned: &Value) -> Result<(), String> {
         Ok(())
     }
 }
 
-impl<F: Fn(&WorkflowId) -> bool> Children for F {
+impl<F: Fn(&WorkflowId) -> bool> RunEnvironment for F {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
         self(workflow_id)
     }
@@ -118,9 +118,9 @@ pub fn decide(
     input: Input,
     now: Timestamp,
     limits: &Limits,
-    children: &dyn Children,
+    environment: &dyn RunEnvironment,
 ) -> Result<Decision, Refusal> {
-    let mut turn = Turn::new(definition, state, now, limits, children);
+    let mut turn = Turn::new(definition, state, now, limits, environment);
     turn.process(input)?;
     Ok(turn.finish())
 }

@@ -15,7 +15,7 @@ use crate::definition::decision::is_decision;
 use crate::definition::exposed::form;
 use crate::definition::{ExposedType, Node, NodeConfig, NodeType};
 use crate::engine::Refusal;
-use crate::state::{Interrupt, Outcome};
+use crate::state::{Interrupt, ResolutionOutcome};
 
 /// The profile of interrupts that cannot be answered with a signed token.
 pub const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
@@ -72,7 +72,7 @@ pub struct Decided {
     /// The recorded answer.
     pub value: Value,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ResolutionOutcome,
     /// The principal who decided.
     pub by: String,
     /// The deciding vote, if the gate counts votes.
@@ -112,7 +112,7 @@ pub fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Ju
     let decided = |value: Value| {
         Judgement::Decided(Decided {
             value,
-            outcome: Outcome::Accepted,
+            outcome: ResolutionOutcome::Accepted,
             by: reply.by.to_owned(),
             ballot: None,
             turn: None,
@@ -232,7 +232,7 @@ fn low_confidence(node: &Node, reply: &Reply<'_>) -> Result<Judgement, Refusal> 
     }
     Ok(Judgement::Decided(Decided {
         value: reply.value.clone(),
-        outcome: if rejected { Outcome::Rejected } else { Outcome::Accepted },
+        outcome: if rejected { ResolutionOutcome::Rejected } else { ResolutionOutcome::Accepted },
         by: reply.by.to_owned(),
         ballot: None,
         turn: None,

@@ -184,14 +184,14 @@ pub struct Resolution {
     /// The principal who answered.
     pub by: Principal,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ResolutionOutcome,
     /// The sequence number of the event that recorded the answer.
     pub sequence: u64,
 }
 
 /// How an interrupt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum ResolutionOutcome {
     /// With an answer that lets the node continue.
     Accepted,
     /// With an answer that does not let the node continue.
@@ -200,7 +200,7 @@ pub enum Outcome {
     TimedOut,
 }
 
-impl Outcome {
+impl ResolutionOutcome {
     /// The outcome as events record it.
     pub const fn recorded(self) -> InterruptOutcome {
         match self {

@@ -41,7 +41,7 @@ pub struct Span {
     /// The span of the run that this one was forked from.
     pub link: Option<(u128, u64)>,
     /// The status of the span.
-    pub outcome: Outcome,
+    pub outcome: SpanStatus,
 }
 
 /// An event of the log, as a span event.
@@ -56,7 +56,7 @@ pub struct Moment {
 
 /// The status of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SpanStatus {
     /// Successful.
     Ok,
     /// Failed with this error code.

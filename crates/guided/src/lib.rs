@@ -48,7 +48,7 @@ pub use verify::INHERITED;
 pub use verify::{AllowedCommand, Verifier, Workspaces};
 pub use workspace_roots::WorkspaceRoots;
 
-use catalogue::{Catalogue, Found, Listing};
+use catalogue::{Catalogue, Listing, ResolvedWorkflow};
 use sessions::Sessions;
 use system::{Clock, Entropy};
 
@@ -130,7 +130,7 @@ impl Guided {
         &self,
         workspace: Option<PathBuf>,
         workflow_id: String,
-    ) -> Result<Arc<Found>, Envelope> {
+    ) -> Result<Arc<ResolvedWorkflow>, Envelope> {
         let catalogue = self.catalogue.clone();
         blocking(move || catalogue.find(workspace.as_deref(), &workflow_id)).await
     }

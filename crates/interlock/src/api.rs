@@ -20,7 +20,7 @@ use crate::settings::Settings;
 
 pub(crate) use self::duration::{parse_span, span};
 pub(crate) use self::event::Event;
-pub(crate) use self::run::{Interrupt, NodeState, Outcome, Run};
+pub(crate) use self::run::{Interrupt, NodeState, Run, RunOutcome};
 
 /// The page size of lists, which is the server's maximum.
 const PAGE: usize = 200;

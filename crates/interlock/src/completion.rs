@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
 
-use crate::api::{Api, ListRuns, Outcome, Run, block_on_within};
+use crate::api::{Api, ListRuns, Run, RunOutcome, block_on_within};
 use crate::arguments::{Globals, Target};
 use crate::commands::runs::filter::KEYS;
 use crate::contexts::{Contexts, LOCAL};
@@ -23,7 +23,7 @@ pub(crate) fn contexts() -> Vec<CompletionCandidate> {
 }
 
 pub(crate) fn statuses() -> Vec<CompletionCandidate> {
-    Outcome::ALL.iter().map(|outcome| CompletionCandidate::new(outcome.word().to_lowercase())).collect()
+    RunOutcome::ALL.iter().map(|outcome| CompletionCandidate::new(outcome.word().to_lowercase())).collect()
 }
 
 pub(crate) fn filter_keys() -> Vec<CompletionCandidate> {

@@ -266,7 +266,7 @@ fn read_context(path: &Path, name: &str, item: &Item) -> Result<Context, Failure
     let table = item.as_table_like().ok_or_else(|| wrong("must be a table"))?;
     let known = ["url", "key", "ca", "confirm"];
     if let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(key)) {
-        return Err(wrong(&format!("unknown key `{key}`; known are {}", known.join(", "))));
+        return Err(wrong(&format!("unknown key `{key}`; known keys: {}", known.join(", "))));
     }
     let text = |key: &str| match table.get(key) {
         None => Ok(None),

@@ -75,14 +75,14 @@ pub enum Effect {
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct PluginResponse {
     /// The message to the plugin.
     pub response: Value,
     /// What the page must do.
     pub effect: Option<Effect>,
 }
 
-impl Answer {
+impl PluginResponse {
     /// The response to a request that failed for a reason on the side of the host.
     pub fn internal(id: u64, message: &'static str) -> Self {
         Self { response: response(id, &Err(error(ErrorCode::Internal, message))), effect: None }
@@ -90,7 +90,7 @@ impl Answer {
 }
 
 /// Executes a request, if its method is allowed.
-pub async fn dispatch(request: &Request, allowed: &Allowed, artifacts: &impl Artifacts) -> Answer {
+pub async fn dispatch(request: &Request, allowed: &Allowed, artifacts: &impl Artifacts) -> PluginResponse {
     let params = &request.params;
     let mut effect = None;
     let outcome = match allowed.method(&request.method) {
@@ -102,7 +102,7 @@ pub async fn dispatch(request: &Request, allowed: &Allowed, artifacts: &impl Art
             navigate(params).map(|found| effect = Some(found)).map(|()| json!({}))
         }
     };
-    Answer { response: response(request.id, &outcome), effect }
+    PluginResponse { response: response(request.id, &outcome), effect }
 }
 
 async fn read(params: &Map<String, Value>, artifacts: &impl Artifacts) -> Result<Value, RpcError> {

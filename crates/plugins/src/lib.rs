@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 pub use self::artifacts::RunArtifacts;
 pub use self::canary::Canary;
-pub use self::dispatch::{Allowed, Answer, Artifacts, Effect, dispatch};
+pub use self::dispatch::{Allowed, Artifacts, Effect, PluginResponse, dispatch};
 pub use self::installed::{Plugin, PluginPack, Plugins};
 pub use self::message::{Malformed, Request};
 

@@ -13,12 +13,12 @@ fn request(method: &str, params: Value) -> Value {
     message
 }
 
-async fn answered(allowed: &Allowed, canary: &Canary, message: &Value) -> Answer {
+async fn answered(allowed: &Allowed, canary: &Canary, message: &Value) -> PluginResponse {
     let request = Request::read(message).unwrap().unwrap();
     dispatch(&request, allowed, canary).await
 }
 
-fn code(answer: &Answer) -> &str {
+fn code(answer: &PluginResponse) -> &str {
     assert_eq!(answer.response["ok"], false, "{answer:?}");
     answer.response["error"]["code"].as_str().unwrap()
 }

@@ -25,11 +25,11 @@ use crate::unit::{Origin, Unit};
 
 /// The result of a batch.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum BatchOutcome {
     Committed,
-    /// Nothing was written because of these commits. `None` as the reason: execute it by itself to find out.
+    /// Nothing was written, because these commits were refused. If a reason is `None`, execute the commit alone to learn it.
     Refused(Vec<(usize, Option<CommitError>)>),
-    /// Nothing was written because audit logs have other ends than this host remembered.
+    /// Nothing was written, because an audit log does not end where this host remembers.
     Stale,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Name<'a> {
     pub(crate) host_id: &'a str,
     pub(crate) number: i64,
-    /// The order of rows that have no other: greater than that of every earlier batch.
+    /// The position of rows that have no other order: greater than in every earlier batch.
     pub(crate) place: i64,
 }
 
@@ -48,12 +48,12 @@ pub(crate) async fn write(
     ends: &Ends,
     name: Name<'_>,
     commits: &[&Commit],
-) -> Result<Outcome, Failure> {
+) -> Result<BatchOutcome, Failure> {
     let mut units = Vec::with_capacity(commits.len());
     for (position, commit) in commits.iter().enumerate() {
         match Unit::of(commit) {
             Some(unit) => units.push(unit),
-            None => return Ok(Outcome::Refused(vec![(position, None)])),
+            None => return Ok(BatchOutcome::Refused(vec![(position, None)])),
         }
     }
     let mut audit = Appender::default();
@@ -71,22 +71,22 @@ pub(crate) async fn write(
             "moved" => CommitError::Moved { run_id: run_id()? },
             "key taken" => CommitError::KeyTaken,
             "claimed" => CommitError::EffectClaimed,
-            "chain" => return Ok(Outcome::Stale),
+            "chain" => return Ok(BatchOutcome::Stale),
             "fenced" => return Err(Failure::Fenced),
             _ => return Err(Failure::Row),
         };
         let unit = usize::try_from(unit).map_err(|_| Failure::Row)?;
         match refused.iter_mut().find(|(known, _)| *known == unit) {
-            // The reason is that of the first change, which the statement does not tell.
+            // The reason is that of the first change, which the statement does not report.
             Some((_, reason)) => *reason = None,
             None => refused.push((unit, Some(error))),
         }
     }
     if refused.is_empty() {
         ends.keep(audit.ends);
-        Ok(Outcome::Committed)
+        Ok(BatchOutcome::Committed)
     } else {
-        Ok(Outcome::Refused(refused))
+        Ok(BatchOutcome::Refused(refused))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::hosts::{BEAT, Host, Role};
 use crate::queue::{Job, MAX_WAITING, NotQueued, Queue};
 use crate::readers::{Readers, query};
 use crate::schema;
-use crate::writer::{Numbers, Places, Writing};
+use crate::writer::{Numbers, RowPositions, Writing};
 
 /// How to use a database.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl PostgresRuns {
             queue: Queue::default(),
             ends: Default::default(),
             numbers: Numbers::default(),
-            places: Places::from(now),
+            positions: RowPositions::from(now),
             patience: options.patience,
             is_fenced: AtomicBool::new(false),
         });

@@ -10,7 +10,7 @@ use ports::Cause;
 use ports::runs::{Change, Commit, CommitError};
 use tracing::field;
 
-use crate::batch::{self, Name, Outcome};
+use crate::batch::{self, BatchOutcome, Name};
 use crate::chain::Ends;
 use crate::connection::{Connection, Connector};
 use crate::error::Failure;
@@ -29,7 +29,7 @@ pub(crate) struct Writing {
     pub(crate) queue: Queue,
     pub(crate) ends: Ends,
     pub(crate) numbers: Numbers,
-    pub(crate) places: Places,
+    pub(crate) positions: RowPositions,
     /// How long a writer tries to reach the database for one batch. To find out whether a batch was committed, it tries twice
     /// as long.
     pub(crate) patience: Duration,
@@ -62,13 +62,13 @@ impl Numbers {
 }
 
 /// Positions of rows whose order is that of their commits: microseconds of the database's clock, but always increasing.
-pub(crate) struct Places {
+pub(crate) struct RowPositions {
     started: Instant,
     last: Mutex<i64>,
     base: i64,
 }
 
-impl Places {
+impl RowPositions {
     /// Positions from the time of the database now, in microseconds.
     pub(crate) fn from(now: i64) -> Self {
         Self { started: Instant::now(), last: Mutex::new(now), base: now }
@@ -184,20 +184,20 @@ impl Writer<'_> {
         };
         let number = writing.numbers.begin();
         let count = commits.iter().map(|commit| commit.changes.len()).sum();
-        let name = Name { host_id: &writing.host.id, number, place: writing.places.reserve(count) };
+        let name = Name { host_id: &writing.host.id, number, place: writing.positions.reserve(count) };
         let written = match commits {
             [commit] if is_single => single::write(connection, name, commit).await.map(|()| {
                 if commit.changes.iter().any(|change| matches!(change, Change::Audit { .. })) {
                     writing.ends.forget();
                 }
-                Outcome::Committed
+                BatchOutcome::Committed
             }),
             _ => batch::write(connection, &writing.ends, name, commits).await.map_err(Stop::Failed),
         };
         let attempt = match written {
-            Ok(Outcome::Committed) => Attempt::Committed,
-            Ok(Outcome::Refused(refused)) => Attempt::Refused(refused),
-            Ok(Outcome::Stale) => {
+            Ok(BatchOutcome::Committed) => Attempt::Committed,
+            Ok(BatchOutcome::Refused(refused)) => Attempt::Refused(refused),
+            Ok(BatchOutcome::Stale) => {
                 writing.ends.forget();
                 Attempt::Again(Failure::Contended)
             }

@@ -316,7 +316,7 @@ impl Runs {
                         attempt,
                         retry_in_ms = millis(pause),
                         cause = causes(&error),
-                        "the log of a run could not be read after a commit in doubt; retrying",
+                        "the log of a run could not be read after a commit with an unknown outcome; retrying",
                     );
                     tokio::time::sleep(pause).await;
                 }

@@ -107,7 +107,7 @@ impl TryFrom<SignalRecord> for Signal {
             SignalKind::Label => record.label.map(Self::Label),
             SignalKind::Flag => Some(Self::Flag),
         };
-        found.ok_or("the signal lacks the field of its kind")
+        found.ok_or("the signal is missing the field that its kind requires")
     }
 }
 

@@ -212,7 +212,7 @@ impl Runs {
         let Some(version) = version else { return Ok(()) };
         if !caller.test {
             let message = "X-Force-Engine-Version is only for test keys; create one with `interlock key \
-                           new-api-key --test`";
+                           new --test`";
             return Err(Refusal::new(ApiCode::ForceEngineVersionForbidden, message));
         }
         if !ENGINE_VERSIONS.contains(&version) {

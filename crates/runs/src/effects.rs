@@ -15,7 +15,7 @@
 //!   recovery requests it again.
 
 use executors::ledger::{Claim, Entry, Ledger, Unwritable, Wanted};
-use executors::{Asked, Performed, not_served, recorded};
+use executors::{NodeRequest, Performed, not_served, recorded};
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
 use flow::failure::FailureCode;
@@ -137,7 +137,7 @@ impl Runs {
         };
         if child.parent.depth > MAX_CHILD_DEPTH {
             let message = format!(
-                "child runs are nested at most {MAX_CHILD_DEPTH} levels deep; a workflow must not start \
+                "child runs can be nested at most {MAX_CHILD_DEPTH} levels deep; a workflow must not start \
                  itself endlessly"
             );
             self.give(parent_id, refuse(FailureCode::RecursionLimitExceeded, &message)).await;
@@ -341,7 +341,7 @@ impl Runs {
             ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
             ActivityRequest::Call(call) => {
                 let run_id = progress_reports.run_id;
-                let asked = Asked {
+                let asked = NodeRequest {
                     tenant,
                     run_id,
                     node_id: &activity.node_id,
@@ -349,7 +349,7 @@ impl Runs {
                     again,
                     now: self.now(),
                     call,
-                    kept,
+                    saved_state: kept,
                     ledger: &Book { runs: self, run_id },
                     listener: progress_reports,
                 };

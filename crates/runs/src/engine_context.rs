@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use executors::Executors;
 use executors::agents::{Agents, NOT_INSTALLED};
 use flow::definition::Definition;
-use flow::engine::Children;
+use flow::engine::RunEnvironment;
 use flow::id::{Tenant, WorkflowId};
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ impl Runs {
     }
 }
 
-impl Children for EngineContext {
+impl RunEnvironment for EngineContext {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
         match self.workers.get(workflow_id) {
             Some(worker) => worker.exists,

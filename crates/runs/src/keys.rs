@@ -244,6 +244,6 @@ fn for_everything(GuidedCaller { caller, session }: GuidedCaller) -> Result<Call
 
 fn unknown() -> Refusal {
     let message = "send a key of this host as `Authorization: Bearer <key>`; create one with `interlock key \
-         new-api-key`";
+         new`";
     Refusal::new(ApiCode::Unauthenticated, message)
 }

@@ -251,7 +251,11 @@ fn restored(
         Ok(state) => (state.next_sequence <= row.next_sequence).then_some(state),
         Err(error) => {
             let (run_id, cause) = (row.run_id.as_str(), causes(&error));
-            tracing::debug!(run.id = run_id, cause, "a checkpoint does not fit; folding the whole log");
+            tracing::debug!(
+                run.id = run_id,
+                cause,
+                "a checkpoint does not match the log; reading the whole log instead"
+            );
             None
         }
     }

@@ -340,9 +340,11 @@ impl From<CommitError> for Refusal {
                     .detail("activeHost", "self")
                     .retry_after(1)
             }
-            CommitError::KeyTaken => {
-                Self::new(ApiCode::Conflict, "the idempotency key is in use").retry_after(1)
-            }
+            CommitError::KeyTaken => Self::new(
+                ApiCode::Conflict,
+                "another request with this Idempotency-Key is in progress; retry",
+            )
+            .retry_after(1),
             CommitError::EffectClaimed => Self::new(ApiCode::Conflict, "the effect was already claimed"),
             CommitError::MessageClaimed => Self::new(ApiCode::Conflict, "the message already started a run"),
             CommitError::ListenerMoved => {

@@ -98,7 +98,7 @@ impl Runs {
                 "this host has no secrets, so there is no credential to choose; remove `ai.credentialRef`";
             return Err(Refusal::new(ApiCode::CredentialUnavailable, message).detail("capability", "secrets"));
         }
-        let message = "callers cannot choose a credential, the settings have one for each provider; remove \
+        let message = "callers cannot choose a credential, because the settings define one for each provider; remove \
                        `ai.credentialRef`";
         let refusal = Refusal::new(ApiCode::CredentialForbidden, message);
         // Only a provider name that the host knows is repeated, because anything else might be a secret.

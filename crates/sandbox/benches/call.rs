@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use sandbox::{DenyAll, Invocation, Options, Outcome, Sandbox, conformance};
+use sandbox::{DenyAll, Invocation, NodeOutcome, Options, Sandbox, conformance};
 use serde_json::json;
 
 const MOST_COLD: Duration = Duration::from_millis(1);
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             let (module, took) = timed(|| sandbox.compile(example.bytes).expect("it compiles"));
             compile.push(took);
             let ((report, _), took) = timed(|| sandbox.invoke(&module, &invocation, DenyAll));
-            assert!(matches!(report.result, Ok(Outcome::Completed { .. })), "{report:?}");
+            assert!(matches!(report.result, Ok(NodeOutcome::Completed { .. })), "{report:?}");
             cold.push(took);
         }
         let sandbox = Sandbox::new().expect("an engine");
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
                 let module = sandbox.compile(example.bytes).expect("it compiles");
                 sandbox.invoke(&module, &invocation, DenyAll)
             });
-            assert!(matches!(report.result, Ok(Outcome::Completed { .. })), "{report:?}");
+            assert!(matches!(report.result, Ok(NodeOutcome::Completed { .. })), "{report:?}");
             took
         });
         let mut warm: Vec<Duration> = warm.collect();

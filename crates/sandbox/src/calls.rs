@@ -7,7 +7,7 @@ use wasmtime::{Caller, Engine, Linker, Val};
 use crate::abi::{Pair, Span};
 use crate::imports::{CallKind, HostCall};
 use crate::state::{State, Stop};
-use crate::{Answer, Breach, Fault, HostCalls, InterruptAnswer, LogLevel, Status, guest};
+use crate::{Breach, Fault, HostCallResult, HostCalls, InterruptAnswer, LogLevel, Status, guest};
 
 /// The maximum length of a channel or variable name, in bytes.
 const NAME_BYTES: usize = 1024;
@@ -104,9 +104,9 @@ fn named(
 ) -> Result<Option<Value>, wasmtime::Error> {
     let bytes = read(caller, name, "a name")?;
     let Some(name) = name_of(&bytes) else { return Ok(None) };
-    let answer = caller
-        .data_mut()
-        .answer(&call.name, &[&bytes], |host| Ok(ask(host, name).map_or(Answer::Nothing, Answer::Value)))?;
+    let answer = caller.data_mut().answer(&call.name, &[&bytes], |host| {
+        Ok(ask(host, name).map_or(HostCallResult::Nothing, HostCallResult::Value))
+    })?;
     value_of(caller, answer)
 }
 
@@ -124,11 +124,11 @@ fn set(
     let (Some(text), Some(parsed)) = (name_of(&name), parse(&value)) else {
         return Ok(Status::ValidationError.as_i32());
     };
-    let answer = caller
-        .data_mut()
-        .answer(&call.name, &[&name, &value], |host| Ok(Answer::Status(ask(host, text, parsed).as_i32())))?;
+    let answer = caller.data_mut().answer(&call.name, &[&name, &value], |host| {
+        Ok(HostCallResult::Status(ask(host, text, parsed).as_i32()))
+    })?;
     match answer {
-        Answer::Status(status) => Ok(status),
+        HostCallResult::Status(status) => Ok(status),
         _ => Err(wrong_answer(caller)),
     }
 }
@@ -141,8 +141,8 @@ fn interrupt(
     let bytes = read(caller, payload, "the payload of an interrupt")?;
     let Some(payload) = parse(&bytes) else { return Ok(None) };
     let answer = caller.data_mut().answer(&call.name, &[&bytes], |host| match host.interrupt(&payload) {
-        InterruptAnswer::Resume(value) => Ok(Answer::Value(value)),
-        InterruptAnswer::Refuse => Ok(Answer::Nothing),
+        InterruptAnswer::Resume(value) => Ok(HostCallResult::Value(value)),
+        InterruptAnswer::Refuse => Ok(HostCallResult::Nothing),
         InterruptAnswer::Suspend => Err(Stop::Suspended(payload.clone())),
     })?;
     value_of(caller, answer)
@@ -152,9 +152,9 @@ fn now_ms(caller: &mut Caller<'_, State>, call: &HostCall) -> Result<i64, wasmti
     let denied = || Stop::from(Fault::CapabilityDenied { name: call.name.clone() });
     let answer = caller
         .data_mut()
-        .answer(&call.name, &[], |host| host.now_ms().map(Answer::Millis).ok_or_else(denied))?;
+        .answer(&call.name, &[], |host| host.now_ms().map(HostCallResult::Millis).ok_or_else(denied))?;
     match answer {
-        Answer::Millis(millis) => Ok(millis),
+        HostCallResult::Millis(millis) => Ok(millis),
         _ => Err(wrong_answer(caller)),
     }
 }
@@ -167,7 +167,7 @@ fn other(
 ) -> Result<Value, wasmtime::Error> {
     let denied = || Stop::from(Fault::CapabilityDenied { name: call.name.clone() });
     let answer = caller.data_mut().answer(&call.name, &[bytes], |host| {
-        host.call(&call.name, argument).map(Answer::Value).ok_or_else(denied)
+        host.call(&call.name, argument).map(HostCallResult::Value).ok_or_else(denied)
     })?;
     value_of(caller, answer)?.ok_or_else(|| wrong_answer(caller))
 }
@@ -255,11 +255,11 @@ fn parse(bytes: &[u8]) -> Option<Value> {
     json::read(bytes, &json::Limits::DEFAULT).ok()
 }
 
-fn value_of(caller: &Caller<'_, State>, answer: Answer) -> Result<Option<Value>, wasmtime::Error> {
+fn value_of(caller: &Caller<'_, State>, answer: HostCallResult) -> Result<Option<Value>, wasmtime::Error> {
     match answer {
-        Answer::Nothing => Ok(None),
-        Answer::Value(value) => Ok(Some(value)),
-        Answer::Status(_) | Answer::Millis(_) => Err(wrong_answer(caller)),
+        HostCallResult::Nothing => Ok(None),
+        HostCallResult::Value(value) => Ok(Some(value)),
+        HostCallResult::Status(_) | HostCallResult::Millis(_) => Err(wrong_answer(caller)),
     }
 }
 

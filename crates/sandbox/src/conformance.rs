@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Entry, Fault, Grants, HostCalls, Invocation, Limits, Outcome, Sandbox};
+use crate::{Entry, Fault, Grants, HostCalls, Invocation, Limits, NodeOutcome, Sandbox};
 
 /// Small limits, because half of the modules exhaust them.
 pub const LIMITS: Limits =
@@ -44,7 +44,7 @@ pub fn invoke(sandbox: &Sandbox, type_id: &str, args: Value, grants: Grants) -> 
         let mut invocation = Invocation::new(Entry::Invoke);
         (invocation.inputs, invocation.grants, invocation.limits) = (args, grants, LIMITS);
         match sandbox.invoke(&module, &invocation, NoNetwork).0.result? {
-            Outcome::Completed { output } => Ok(output),
+            NodeOutcome::Completed { output } => Ok(output),
             // Only an ABI node, or one with an interrupt grant, ends differently.
             other => Err(Fault::misbehaved(format!("unexpected outcome {other:?}"))),
         }

@@ -23,13 +23,13 @@ pub struct Record {
     pub call: String,
     /// The digest of the arguments.
     pub request: Digest,
-    pub answer: Answer,
+    pub answer: HostCallResult,
 }
 
 /// The result of a host call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Answer {
+pub enum HostCallResult {
     /// No value, or refused.
     Nothing,
     Value(Value),
@@ -39,7 +39,7 @@ pub enum Answer {
     Millis(i64),
 }
 
-impl Answer {
+impl HostCallResult {
     /// The approximate storage size.
     pub(crate) fn weight(&self) -> usize {
         /// The size of a record without a value: name, digest and overhead.

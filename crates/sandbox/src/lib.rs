@@ -6,7 +6,7 @@
 //! journal produces the same bytes.
 //!
 //! ```
-//! use sandbox::{DenyAll, Entry, Invocation, Outcome, Sandbox, conformance};
+//! use sandbox::{DenyAll, Entry, Invocation, NodeOutcome, Sandbox, conformance};
 //! use serde_json::json;
 //!
 //! let sandbox = Sandbox::new()?;
@@ -17,7 +17,7 @@
 //! invocation.grants = greet.calls.iter().copied().collect();
 //!
 //! let (report, _host) = sandbox.invoke(&module, &invocation, DenyAll);
-//! assert_eq!(report.result?, Outcome::Completed { output: json!({"greeting": "Hello, Ada!"}) });
+//! assert_eq!(report.result?, NodeOutcome::Completed { output: json!({"greeting": "Hello, Ada!"}) });
 //! # Ok::<(), sandbox::Fault>(())
 //! ```
 //!
@@ -58,10 +58,10 @@ pub use engine::{Options, Sandbox};
 pub use fault::{Breach, EscapeKind, Fault, FaultCode};
 pub use host::{DenyAll, HostCalls, InterruptAnswer, LogLevel, Status};
 pub use invocation::{Entry, Grants, Invocation, Kill};
-pub use journal::{Answer, Journal, Record};
+pub use journal::{HostCallResult, Journal, Record};
 pub use limits::{Limits, ModuleLimits};
 pub use module::Module;
 pub use pack::Pack;
 pub use random::Seed;
-pub use response::Outcome;
+pub use response::NodeOutcome;
 pub use run::{Report, Usage};

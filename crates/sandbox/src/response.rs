@@ -11,7 +11,7 @@ const MESSAGE_BYTES: usize = 2048;
 
 /// The result of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum NodeOutcome {
     Completed {
         output: Value,
     },
@@ -38,17 +38,17 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Fault> {
 }
 
 /// The result of an ABI node.
-pub(crate) fn outcome(bytes: &[u8]) -> Result<Outcome, Fault> {
+pub(crate) fn outcome(bytes: &[u8]) -> Result<NodeOutcome, Fault> {
     let Value::Object(mut answer) = parse(bytes)? else {
         return Err(Fault::misbehaved("its result is not an object"));
     };
     match answer.get("outcome").and_then(Value::as_str) {
         Some("completed") => {
             // `output` is optional.
-            Ok(Outcome::Completed { output: answer.remove("output").unwrap_or(Value::Null) })
+            Ok(NodeOutcome::Completed { output: answer.remove("output").unwrap_or(Value::Null) })
         }
         Some("suspended") => match answer.remove("interrupt") {
-            Some(interrupt @ Value::Object(_)) => Ok(Outcome::Suspended { interrupt }),
+            Some(interrupt @ Value::Object(_)) => Ok(NodeOutcome::Suspended { interrupt }),
             _ => Err(Fault::misbehaved("it suspends without an interrupt")),
         },
         Some("failed") => match answer.remove("error") {
@@ -59,7 +59,7 @@ pub(crate) fn outcome(bytes: &[u8]) -> Result<Outcome, Fault> {
     }
 }
 
-fn failed(mut error: Map<String, Value>) -> Result<Outcome, Fault> {
+fn failed(mut error: Map<String, Value>) -> Result<NodeOutcome, Fault> {
     let mut text = |key: &str, most: usize| match error.remove(key) {
         Some(Value::String(text)) => Some(budget::truncate(&text, most).into_owned()),
         _ => None,
@@ -68,5 +68,5 @@ fn failed(mut error: Map<String, Value>) -> Result<Outcome, Fault> {
     let Some(code) = code.filter(|code| !code.is_empty()) else {
         return Err(Fault::misbehaved("its error has no code"));
     };
-    Ok(Outcome::Failed { code, message: message.unwrap_or_default(), details: error.remove("details") })
+    Ok(NodeOutcome::Failed { code, message: message.unwrap_or_default(), details: error.remove("details") })
 }

@@ -10,7 +10,7 @@ use crate::guest::{self, PairFunc};
 use crate::module::{InvokeShape, Link, host_fault};
 use crate::state::{State, Stop};
 use crate::ticker::Ticker;
-use crate::{Breach, Entry, Fault, HostCalls, Invocation, Journal, Module, Outcome, pack, response};
+use crate::{Breach, Entry, Fault, HostCalls, Invocation, Journal, Module, NodeOutcome, pack, response};
 
 /// The size of a memory page.
 const PAGE: u64 = 64 << 10;
@@ -19,7 +19,7 @@ const PAGE: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    pub result: Result<Outcome, Fault>,
+    pub result: Result<NodeOutcome, Fault>,
     /// All host call results, including replayed ones. Another run with it is identical.
     pub journal: Journal,
     pub usage: Usage,
@@ -62,7 +62,7 @@ pub(crate) fn run<H: HostCalls>(
     let state = store.into_data();
     let result = match result {
         Ok(outcome) => Ok(outcome),
-        Err(Stop::Suspended(interrupt)) => Ok(Outcome::Suspended { interrupt }),
+        Err(Stop::Suspended(interrupt)) => Ok(NodeOutcome::Suspended { interrupt }),
         Err(Stop::Fault(fault)) => Err(fault),
     };
     let report = Report { result, journal: state.journal, usage, logs_dropped: state.logs_dropped };
@@ -174,7 +174,7 @@ fn memory_for(store: &mut Store<State>, module: &Module) -> Result<Memory, wasmt
     Memory::new(&mut *store, MemoryType::new(bounds(minimum), maximum.map(bounds)))
 }
 
-fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Outcome, wasmtime::Error> {
+fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<NodeOutcome, wasmtime::Error> {
     let instance = instantiate(store, module)?;
     match plan {
         Plan::Node { index, request } => {
@@ -198,7 +198,7 @@ fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Out
             let given = guest::give(store, request)?;
             let answer = invoke.call(store, (given.ptr.cast_signed(), given.len.cast_signed()))?;
             let bytes = guest::read(store, answer, "its result").map_err(Stop::from)?;
-            Ok(Outcome::Completed { output: response::parse(&bytes).map_err(Stop::from)? })
+            Ok(NodeOutcome::Completed { output: response::parse(&bytes).map_err(Stop::from)? })
         }
         Plan::Number { argument } => {
             let output = match argument {
@@ -207,7 +207,7 @@ fn execute(store: &mut Store<State>, module: &Module, plan: &Plan) -> Result<Out
                 }
                 None => instance.get_typed_func::<(), i32>(&mut *store, "invoke")?.call(store, ())?,
             };
-            Ok(Outcome::Completed { output: output.into() })
+            Ok(NodeOutcome::Completed { output: output.into() })
         }
     }
 }

@@ -6,7 +6,7 @@ use canon::digest::Digest;
 use serde_json::Value;
 use wasmtime::{Memory, ResourceLimiter, TypedFunc};
 
-use crate::journal::{Answer, Journal, Record};
+use crate::journal::{HostCallResult, Journal, Record};
 use crate::random::Stream;
 use crate::{Breach, Fault, HostCalls, Invocation, Kill, Limits};
 
@@ -119,8 +119,8 @@ impl State {
         &mut self,
         call: &str,
         request: &[&[u8]],
-        ask: impl FnOnce(&mut dyn HostCalls) -> Result<Answer, Stop>,
-    ) -> Result<Answer, Stop> {
+        ask: impl FnOnce(&mut dyn HostCalls) -> Result<HostCallResult, Stop>,
+    ) -> Result<HostCallResult, Stop> {
         let request = digest(request);
         let index = self.journal.len();
         let record = match self.recorded.next() {

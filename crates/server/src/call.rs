@@ -10,7 +10,7 @@ mod refusal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use catalogue::Found;
+use catalogue::ResolvedWorkflow;
 use guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
 use serde_json::{Map, Value, json};
 
@@ -100,12 +100,12 @@ impl SourceAction {
 
 /// The result of a call.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum ToolOutcome {
     /// `list_workflows`
     Listing(listing::Shown),
     /// `inspect_workflow`
     Inspection {
-        found: Arc<Found>,
+        found: Arc<ResolvedWorkflow>,
         /// How much is shown.
         mode: InspectMode,
     },
@@ -154,33 +154,33 @@ impl ToolCall {
     ///
     /// # Errors
     /// The errors of the service, unchanged.
-    pub async fn answer(self, service: &dyn GuideService) -> ServiceResult<Outcome> {
+    pub async fn answer(self, service: &dyn GuideService) -> ServiceResult<ToolOutcome> {
         Ok(match self {
             Self::List { workspace, filter } => {
                 let listing = service.list(workspace).await;
-                Outcome::Listing(listing::show(listing, &filter, |id| service.bundled_hash(id)))
+                ToolOutcome::Listing(listing::show(listing, &filter, |id| service.bundled_hash(id)))
             }
             Self::Inspect { workspace, workflow_id, mode } => {
-                Outcome::Inspection { found: service.find(workspace, workflow_id).await?, mode }
+                ToolOutcome::Inspection { found: service.find(workspace, workflow_id).await?, mode }
             }
-            Self::Start(request) => Outcome::Started(service.start(request).await?),
-            Self::Continue(request) => Outcome::Continued(service.proceed(request).await?),
+            Self::Start(request) => ToolOutcome::Started(service.start(request).await?),
+            Self::Continue(request) => ToolOutcome::Continued(service.proceed(request).await?),
             Self::Checkpoint { checkpoint_token, notes } => {
-                Outcome::Checkpoint(service.checkpoint(&checkpoint_token, notes.as_deref()).await?)
+                ToolOutcome::Checkpoint(service.checkpoint(&checkpoint_token, notes.as_deref()).await?)
             }
-            Self::Resume(request) => Outcome::Resume(service.resume(&request).await?),
+            Self::Resume(request) => ToolOutcome::Resume(service.resume(&request).await?),
             Self::Manage { action, path } => {
                 let path = match action {
                     SourceAction::Attach => service.attach(path).await?,
                     SourceAction::Detach => service.detach(path).await?,
                 };
-                Outcome::Source { action, path }
+                ToolOutcome::Source { action, path }
             }
         })
     }
 }
 
-impl Outcome {
+impl ToolOutcome {
     /// The structured result.
     pub fn facts(&self) -> Value {
         match self {
@@ -194,7 +194,7 @@ impl Outcome {
     }
 }
 
-fn inspection(found: &Found, mode: InspectMode) -> Value {
+fn inspection(found: &ResolvedWorkflow, mode: InspectMode) -> Value {
     let workflow = &found.workflow;
     let mut facts = json!({
         "workflowId": workflow.workflow_id,

@@ -40,7 +40,7 @@ fn schema(definition: &Definition) -> Value {
 
 fn tools() -> String {
     let mut text = format!(
-        "# Tools\n\n<!-- Made from the definitions in crates/server/src/tool. Edit those, then run the \
+        "# Tools\n\n<!-- Generated from the definitions in crates/server/src/tool. Edit those, then run the \
          server's tests with \
          UPDATE_DOCS=1. -->\n\nWhat `interlock mcp` offers to an agent. A reply has prose for the model in `content` and the \
          same facts in\n`structuredContent`. A failed call has `isError: true` and the body `{{code, message, retry, \

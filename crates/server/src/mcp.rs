@@ -24,7 +24,7 @@ use tracing::Span;
 
 use self::people::{AskChannel, AskResult};
 use self::workspace::DefaultWorkspace;
-use crate::call::{self, Outcome, ToolCall};
+use crate::call::{self, ToolCall, ToolOutcome};
 use crate::open_runs::OpenRuns;
 use crate::prose;
 use crate::service::GuideService;
@@ -37,7 +37,7 @@ Use it when the user asks for a workflow, or when a task (a bug, a review, a fea
 migration) deserves a procedure.
 
 The loop:
-1. list_workflows with workspacePath: find the workflow. ToolCall again with a tag for details.
+1. list_workflows with workspacePath: find the workflow. Call it again with a tag for details.
 2. start_workflow with workflowId, goal and workspacePath: you get the first step and a continueToken.
 3. Do what the step says. All of it, with your other tools.
 4. continue_workflow with that continueToken, intent \"advance\" and output.notesMarkdown: what you did, found and \
@@ -47,7 +47,7 @@ If a reply is blocked, fix the listed blockers, then make the call in nextCall. 
 intent \"rehydrate\": it changes nothing. If you have no token, call resume_session. Before you stop in the middle, \
 call checkpoint_workflow.
 
-Copy tokens exactly. Every reply names its run in its first line: never send a token of one run with another's. \
+Copy tokens exactly. Every reply names its run in its first line: never send a token of one run in a call about another run. \
 Repeating a call with the same token is safe. Errors are data: they say what is wrong and give a call that \
 works.";
 
@@ -121,7 +121,7 @@ impl Mcp {
         let result = match self.outcome(name, arguments, channel).await {
             Ok(ToolResponse::InputRequired(asks)) => return asks.into(),
             Ok(ToolResponse::Outcome(outcome)) => {
-                let mut result = CallToolResult::success(vec![ContentBlock::text(prose::of(&outcome))]);
+                let mut result = CallToolResult::success(vec![ContentBlock::text(prose::render(&outcome))]);
                 result.structured_content = Some(outcome.facts());
                 result
             }
@@ -173,7 +173,7 @@ impl Mcp {
                         let service = Arc::clone(&self.service);
                         let made = async move {
                             let reply = service.proceed_with(request, people).await?;
-                            Ok(Box::new(Outcome::Continued(reply)))
+                            Ok(Box::new(ToolOutcome::Continued(reply)))
                         };
                         self.in_task(tool, made).await?
                     }
@@ -205,32 +205,32 @@ impl Mcp {
     }
 
     /// Adds a warning to the reply of a start if another run is open, and remembers the run.
-    fn remember(&self, outcome: &mut Outcome) {
+    fn remember(&self, outcome: &mut ToolOutcome) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
-            Outcome::Started(reply) => {
+            ToolOutcome::Started(reply) => {
                 reply.warnings.extend(open.warning(&reply.run));
                 open.note(reply);
             }
-            Outcome::Continued(reply) => open.note(reply),
-            Outcome::Listing(_)
-            | Outcome::Inspection { .. }
-            | Outcome::Checkpoint(_)
-            | Outcome::Resume(_)
-            | Outcome::Source { .. } => {}
+            ToolOutcome::Continued(reply) => open.note(reply),
+            ToolOutcome::Listing(_)
+            | ToolOutcome::Inspection { .. }
+            | ToolOutcome::Checkpoint(_)
+            | ToolOutcome::Resume(_)
+            | ToolOutcome::Source { .. } => {}
         }
     }
 }
 
 /// A call that was made, or that needs an answer of a person first.
 enum FirstAttempt {
-    Done(Box<Outcome>),
+    Done(Box<ToolOutcome>),
     /// A person must be asked before the call is made.
     InputRequired(Box<(ContinueRequest, Questions)>),
 }
 
 enum ToolResponse {
-    Outcome(Box<Outcome>),
+    Outcome(Box<ToolOutcome>),
     InputRequired(InputRequiredResult),
 }
 

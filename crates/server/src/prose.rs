@@ -9,17 +9,17 @@ mod step;
 
 use guide::render::one_line;
 
-use crate::call::Outcome;
+use crate::call::ToolOutcome;
 
 /// The result of a call as text.
-pub fn of(outcome: &Outcome) -> String {
+pub fn render(outcome: &ToolOutcome) -> String {
     let mut text = match outcome {
-        Outcome::Listing(shown) => catalogue::listing(shown),
-        Outcome::Inspection { found, mode } => catalogue::inspection(found, *mode),
-        Outcome::Started(reply) | Outcome::Continued(reply) => step::reply(reply),
-        Outcome::Checkpoint(reply) => step::checkpoint(reply),
-        Outcome::Resume(reply) => step::resume(reply),
-        Outcome::Source { action, path } => catalogue::source(*action, path),
+        ToolOutcome::Listing(shown) => catalogue::listing(shown),
+        ToolOutcome::Inspection { found, mode } => catalogue::inspection(found, *mode),
+        ToolOutcome::Started(reply) | ToolOutcome::Continued(reply) => step::reply(reply),
+        ToolOutcome::Checkpoint(reply) => step::checkpoint(reply),
+        ToolOutcome::Resume(reply) => step::resume(reply),
+        ToolOutcome::Source { action, path } => catalogue::source(*action, path),
     };
     let length = text.trim_end().len();
     text.truncate(length);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::{Envelope, Retry};
-use catalogue::{Found, Listing};
+use catalogue::{Listing, ResolvedWorkflow};
 use flow::id::Tenant;
 use guide::engine::PeopleAnswers;
 use guide::record::{SessionId, WorkflowHash};
@@ -85,7 +85,7 @@ impl Authority {
         let needed = scopes.last().map_or("", |scope| scope.as_str());
         let mut envelope = *forbidden(
             format!("This key lacks the scope {needed}, which {} requires.", tool.name()),
-            "Ask the user for a key that has it; `interlock key new-api-key` creates one.",
+            "Ask the user for a key that has it; `interlock key new` creates one.",
         );
         envelope = envelope.detail("scopeRequired", needed);
         Err(Box::new(envelope))
@@ -225,7 +225,11 @@ impl Scoped {
         listing
     }
 
-    async fn find_here(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceResult<Arc<Found>> {
+    async fn find_here(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> ServiceResult<Arc<ResolvedWorkflow>> {
         self.authority.check(Tool::InspectWorkflow)?;
         let (workspace, label) = self.workspace(workspace).await;
         let found = self.guided().await?.find_workflow(workspace, workflow_id).await;
@@ -283,7 +287,11 @@ impl GuideService for Scoped {
         self.tenants.catalogue().bundled_hash(workflow_id)
     }
 
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>> {
+    fn find(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> ServiceFuture<'_, Arc<ResolvedWorkflow>> {
         PortFuture::boxed(self.find_here(workspace, workflow_id))
     }
 

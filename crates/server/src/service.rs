@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use catalogue::{Found, Listing};
+use catalogue::{Listing, ResolvedWorkflow};
 use guide::engine::PeopleAnswers;
 use guide::record::WorkflowHash;
 use guided::api::{CheckpointReply, ContinueRequest, Reply, ResumeReply, ResumeRequest, StartRequest};
@@ -68,7 +68,11 @@ pub trait GuideService: Send + Sync + 'static {
     fn bundled_hash(&self, workflow_id: &str) -> Option<WorkflowHash>;
 
     /// A workflow as a run started now would be pinned to it. Fails for an unknown or invalid workflow.
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>>;
+    fn find(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> ServiceFuture<'_, Arc<ResolvedWorkflow>>;
 
     /// Adds a folder to the sources, and gives its path as it is kept. Fails for a path that is not a folder, and errors of the
     /// list of sources.
@@ -119,7 +123,11 @@ impl GuideService for Guided {
         self.catalogue().bundled_hash(workflow_id)
     }
 
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>> {
+    fn find(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> ServiceFuture<'_, Arc<ResolvedWorkflow>> {
         PortFuture::boxed(async move { self.find_workflow(workspace, workflow_id).await.map_err(Box::new) })
     }
 

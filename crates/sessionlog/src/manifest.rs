@@ -73,7 +73,7 @@ pub fn encode(records: &[ManifestRecord]) -> Vec<u8> {
 
 /// The result of comparing bytes with an expectation.
 #[derive(Debug)]
-pub enum Found<T> {
+pub enum Comparison<T> {
     /// The expected bytes.
     Whole(T),
     /// A prefix of the expected bytes, followed by the end of the file.
@@ -130,12 +130,12 @@ pub struct Expected<'m> {
 impl Expected<'_> {
     /// Parses the `segment_closed` record at the start of `bytes`, which extend to the end of the file without trailing
     /// NULs.
-    pub fn segment(&self, bytes: &[u8]) -> Found<(SegmentRecord, usize)> {
+    pub fn segment(&self, bytes: &[u8]) -> Comparison<(SegmentRecord, usize)> {
         let mut reader = Reader { bytes, position: 0 };
         match self.read_segment(&mut reader) {
-            Ok(record) => Found::Whole((record, reader.position)),
-            Err(Stop::End) => Found::Beginning,
-            Err(Stop::Other) => Found::Other(self.explain(line_at(bytes), false)),
+            Ok(record) => Comparison::Whole((record, reader.position)),
+            Err(Stop::End) => Comparison::Beginning,
+            Err(Stop::Other) => Comparison::Other(self.explain(line_at(bytes), false)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Expected<'_> {
 
     /// Compares the pins after a segment's record with those that its events require. `bytes` start after the record.
     /// Returns the number of bytes that belong to the group.
-    pub fn pins(&self, bytes: &[u8], records: &[ManifestRecord]) -> Found<usize> {
+    pub fn pins(&self, bytes: &[u8], records: &[ManifestRecord]) -> Comparison<usize> {
         let mut position = 0;
         for (offset, record) in (1_u64..).zip(records) {
             let mut line = vec![b'\n'];
@@ -184,15 +184,15 @@ impl Expected<'_> {
             let rest = &bytes[position..];
             if !rest.starts_with(&line) {
                 if line.starts_with(rest) {
-                    return Found::Beginning;
+                    return Comparison::Beginning;
                 }
                 let here = Expected { at: ManifestIndex(self.at.0 + offset), ..*self };
                 let found = rest.strip_prefix(b"\n").map_or(rest, line_at);
-                return Found::Other(here.explain(found, true));
+                return Comparison::Other(here.explain(found, true));
             }
             position += line.len();
         }
-        Found::Whole(position)
+        Comparison::Whole(position)
     }
 
     /// Describes why a line is not the expected record.
@@ -221,7 +221,7 @@ impl Expected<'_> {
             }
             _ => Mismatch::new(
                 DamageReason::SchemaValidationFailed,
-                format!("record {} is not the one that the log asks for", found.0),
+                format!("record {} is not the one that the log requires", found.0),
             ),
         }
     }
@@ -340,15 +340,15 @@ mod tests {
         let segment = segment_record(&session, ManifestIndex(7), (EventIndex(12), EventIndex(15)), b"bytes");
         let bytes = ManifestRecord::SegmentClosed(segment.clone()).encode();
         let expected = Expected { session: &session, at: ManifestIndex(7), first: EventIndex(12) };
-        assert!(matches!(expected.segment(&bytes), Found::Whole((found, length))
+        assert!(matches!(expected.segment(&bytes), Comparison::Whole((found, length))
             if found == segment && length == bytes.len()));
         for end in 0..bytes.len() {
-            assert!(matches!(expected.segment(&bytes[..end]), Found::Beginning), "cut at {end}");
+            assert!(matches!(expected.segment(&bytes[..end]), Comparison::Beginning), "cut at {end}");
         }
         for position in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[position] ^= 0x80;
-            assert!(matches!(expected.segment(&flipped), Found::Other(_)), "flipped at {position}");
+            assert!(matches!(expected.segment(&flipped), Comparison::Other(_)), "flipped at {position}");
         }
     }
 }

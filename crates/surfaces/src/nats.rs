@@ -112,7 +112,7 @@ impl NatsQueue {
             })?;
         let topics = broadcast::Sender::new(WATCHED);
         let watched = client.subscribe(names::EVERYTHING).await.map_err(|_| unavailable())?;
-        let watcher = tokio::spawn(watch::tell(watched, topics.clone()));
+        let watcher = tokio::spawn(watch::forward(watched, topics.clone()));
         let mut context = jetstream::new(client);
         context.set_timeout(WAIT);
         let inner = Inner {
@@ -406,7 +406,7 @@ impl Inner {
         let Some(held) = self.held(scope, token)? else { return Ok(false) };
         self.settle(&held, if requeue { AckKind::Nak(None) } else { AckKind::Ack }).await?;
         if requeue {
-            self.tell(&held);
+            self.notify_watchers(&held);
         }
         Ok(true)
     }
@@ -418,7 +418,7 @@ impl Inner {
     }
 
     /// Notifies watchers, if any.
-    fn tell(&self, held: &HeldMessage) {
+    fn notify_watchers(&self, held: &HeldMessage) {
         let _ = self.topics.send(Topic {
             tenant: held.tenant.clone(),
             name: held.subject.clone(),
@@ -459,7 +459,7 @@ async fn lease(inner: std::sync::Weak<Inner>, token: String, lease: Duration) {
             let _ = held.message.ack_with(AckKind::Progress).await;
         } else {
             if held.message.ack_with(AckKind::Nak(None)).await.is_ok() {
-                inner.tell(&held);
+                inner.notify_watchers(&held);
             }
             return;
         }

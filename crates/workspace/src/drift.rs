@@ -39,7 +39,7 @@ use self::pool::Pool;
 pub use self::refresh::Refresh;
 use self::refresh::Refreshes;
 use self::report::Collector;
-pub use self::report::{Counts, Drift, Facts, MAX_LISTED, Report, Scanned, Verdict};
+pub use self::report::{Counts, Drift, EntryFacts, MAX_LISTED, Report, Scanned, Verdict};
 use crate::index::{self, Reader};
 use crate::plan::Grant;
 use crate::rooted::{self, Dir};

@@ -24,8 +24,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Completion, Counter, Next, Reason, Step, correct, recover, reliability};
 use crate::envelope::{
-    Acceptance, Contract, Counters, Detail, Envelope, EnvelopeDefaults, Kinds, Outcome, Prior, RefusalMode,
-    Strictness, Universal, Verdict, accept, project,
+    Acceptance, Contract, Counters, Detail, Envelope, EnvelopeDefaults, EnvelopeOutcome, Kinds, Prior,
+    RefusalMode, Strictness, Universal, Verdict, accept, project,
 };
 use crate::event::{self, EventKind, RunEvent};
 use crate::failure::FailureCode;
@@ -208,22 +208,22 @@ impl Completion {
             events.push(event);
         }
         match (&verdict.outcome, &verdict.envelope) {
-            (Outcome::Accepted { .. }, Some(envelope)) => {
+            (EnvelopeOutcome::Accepted { .. }, Some(envelope)) => {
                 self.accepted(events, envelope, verdict.trust, reply)
             }
-            (Outcome::Recorded(_), _) => self.ask_again(
+            (EnvelopeOutcome::Recorded(_), _) => self.ask_again(
                 events,
                 Reason::TypeDrift,
                 "an envelope with this correlation id was already processed",
             ),
-            (Outcome::Gated { .. } | Outcome::Invalid { .. }, _) if verdict.retryable => {
+            (EnvelopeOutcome::Gated { .. } | EnvelopeOutcome::Invalid { .. }, _) if verdict.retryable => {
                 let reason = match &verdict.outcome {
-                    Outcome::Invalid { .. } => Reason::SchemaViolation,
+                    EnvelopeOutcome::Invalid { .. } => Reason::SchemaViolation,
                     _ => Reason::TypeDrift,
                 };
                 self.ask_again(events, reason, &why(verdict))
             }
-            (Outcome::Gated { .. }, _) if mode == RefusalMode::DiscardAndWarn => {
+            (EnvelopeOutcome::Gated { .. }, _) if mode == RefusalMode::DiscardAndWarn => {
                 self.ask_again(events, Reason::TypeDrift, &why(verdict))
             }
             _ => self.refuse(events, verdict, failure.as_ref()),
@@ -360,11 +360,11 @@ fn why(verdict: &Verdict) -> String {
     const MOST: usize = 3;
     const LONGEST: usize = 120;
     match &verdict.outcome {
-        Outcome::Gated { reason, allowed_kinds } => {
+        EnvelopeOutcome::Gated { reason, allowed_kinds } => {
             let code = reason.split(':').next().unwrap_or_default();
             format!("{code}: the accepted kinds are {}", allowed_kinds.join(", "))
         }
-        Outcome::Invalid { reason, details } => {
+        EnvelopeOutcome::Invalid { reason, details } => {
             // Member names come from the model and are not quoted; schema paths are.
             let detail = |detail: &Detail| {
                 let place: String = detail.schema_path.chars().take(LONGEST).collect();
@@ -376,7 +376,7 @@ fn why(verdict: &Verdict) -> String {
             let details: Vec<String> = details.iter().take(MOST).map(detail).collect();
             format!("{reason}: {}", details.join("; "))
         }
-        Outcome::Breached { reason, .. } => reason.clone(),
-        Outcome::Accepted { .. } | Outcome::Recorded(_) => String::new(),
+        EnvelopeOutcome::Breached { reason, .. } => reason.clone(),
+        EnvelopeOutcome::Accepted { .. } | EnvelopeOutcome::Recorded(_) => String::new(),
     }
 }

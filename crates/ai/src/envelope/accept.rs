@@ -12,7 +12,7 @@ use super::caps::{CapKind, Counters};
 use super::contract::Contract;
 use super::document::Envelope;
 use super::kind::{Kinds, Universal};
-use super::outcome::{Detail, Outcome};
+use super::outcome::{Detail, EnvelopeOutcome};
 use crate::redact::Redactor;
 use crate::schema;
 use crate::trust::Trust;
@@ -64,7 +64,7 @@ pub struct Acceptance<'a> {
 /// The outcome of an envelope, and facts that the caller needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    pub outcome: Outcome,
+    pub outcome: EnvelopeOutcome,
     /// The redacted envelope, if its shape is valid.
     pub envelope: Option<Envelope>,
     pub trust: Trust,
@@ -115,7 +115,7 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
             );
             return Verdict::invalid("envelope_correlation_conflict", vec![detail]).of(envelope);
         }
-        return Verdict::new(Outcome::Recorded(prior.outcome)).of(envelope);
+        return Verdict::new(EnvelopeOutcome::Recorded(prior.outcome)).of(envelope);
     }
     // 3. Known kind.
     if !acceptance.kinds.is_known(&kind) {
@@ -187,7 +187,7 @@ fn judge(acceptance: &Acceptance<'_>) -> Verdict {
         return Verdict { trust, ..Verdict::invalid("not-applicable", Vec::new()) }.of(envelope);
     }
     let envelope_id = envelope.envelope_id.clone();
-    let outcome = Outcome::Accepted { recorded_event_ids: Vec::new(), envelope_id, trust, redacted };
+    let outcome = EnvelopeOutcome::Accepted { recorded_event_ids: Vec::new(), envelope_id, trust, redacted };
     Verdict { trust, counts, drift, warnings, ..Verdict::new(outcome) }.of(envelope)
 }
 
@@ -214,7 +214,7 @@ fn unanswerable(payload: &Value) -> Option<Detail> {
 }
 
 impl Verdict {
-    fn new(outcome: Outcome) -> Self {
+    fn new(outcome: EnvelopeOutcome) -> Self {
         Self {
             outcome,
             envelope: None,
@@ -227,18 +227,18 @@ impl Verdict {
     }
 
     fn invalid(code: &str, details: Vec<Detail>) -> Self {
-        Self::new(Outcome::Invalid { reason: code.to_owned(), details })
+        Self::new(EnvelopeOutcome::Invalid { reason: code.to_owned(), details })
     }
 
     fn gated(reason: String, allowed_kinds: Vec<String>) -> Self {
-        Self::new(Outcome::Gated { reason, allowed_kinds })
+        Self::new(EnvelopeOutcome::Gated { reason, allowed_kinds })
     }
 
     fn breached(cap: CapKind, limit: u64, observed: u64) -> Self {
         let mut reason = String::new();
         // Writing to a string cannot fail.
         let _ = write!(reason, "cap_breached: the limit `{}` is {limit}, observed {observed}", cap.limit());
-        Self::new(Outcome::Breached { reason, cap, limit, observed })
+        Self::new(EnvelopeOutcome::Breached { reason, cap, limit, observed })
     }
 
     /// Allows a retry, which counts against the limit.
@@ -252,7 +252,7 @@ impl Verdict {
 
     /// Whether the outcome was stored earlier.
     pub const fn is_recorded(&self) -> bool {
-        matches!(self.outcome, Outcome::Recorded(_))
+        matches!(self.outcome, EnvelopeOutcome::Recorded(_))
     }
 
     /// The attributes of the tracing span: names, numbers and enum values, nothing from the payload.

@@ -50,7 +50,7 @@ impl Detail {
 
 /// The outcome of an envelope.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum EnvelopeOutcome {
     Accepted {
         /// The ids of the recorded events. The host fills them in.
         recorded_event_ids: Vec<String>,
@@ -73,7 +73,7 @@ pub enum Outcome {
     Recorded(Value),
 }
 
-impl Outcome {
+impl EnvelopeOutcome {
     /// The status name of the outcome.
     pub fn status(&self) -> &str {
         match self {

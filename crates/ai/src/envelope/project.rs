@@ -8,7 +8,7 @@ use super::accept::Verdict;
 use super::contract::RefusalMode;
 use super::document::Envelope;
 use super::kind::Universal;
-use super::outcome::Outcome;
+use super::outcome::EnvelopeOutcome;
 use crate::event::{self, EventKind, RunEvent};
 use crate::failure::FailureCode;
 use crate::trust::Trust;
@@ -26,21 +26,23 @@ pub struct Projection {
 pub fn project(verdict: &Verdict, node_id: &str, refusal_mode: RefusalMode) -> Projection {
     let envelope = verdict.envelope.as_ref();
     let events = match &verdict.outcome {
-        Outcome::Recorded(_) => Vec::new(),
-        Outcome::Accepted { .. } => envelope.map(|envelope| accepted(envelope, node_id)).unwrap_or_default(),
-        Outcome::Gated { reason, .. } if refusal_mode == RefusalMode::DiscardAndWarn => {
+        EnvelopeOutcome::Recorded(_) => Vec::new(),
+        EnvelopeOutcome::Accepted { .. } => {
+            envelope.map(|envelope| accepted(envelope, node_id)).unwrap_or_default()
+        }
+        EnvelopeOutcome::Gated { reason, .. } if refusal_mode == RefusalMode::DiscardAndWarn => {
             vec![event::log("warn", reason.clone(), Some(node_id), Map::new())]
         }
-        Outcome::Gated { reason, allowed_kinds } => {
+        EnvelopeOutcome::Gated { reason, allowed_kinds } => {
             let refused = envelope.map(|envelope| envelope.kind.as_str());
             let details = json!({"refusedType": refused, "acceptedTypes": allowed_kinds});
             vec![failed(node_id, FailureCode::EnvelopeContractViolation, reason, &details)]
         }
-        Outcome::Invalid { reason, .. } => {
+        EnvelopeOutcome::Invalid { reason, .. } => {
             let details = json!({"reason": reason, "outcome": verdict.outcome.to_value()});
             vec![failed(node_id, FailureCode::EnvelopeValidationFailed, reason, &details)]
         }
-        Outcome::Breached { reason, cap, limit, observed } => {
+        EnvelopeOutcome::Breached { reason, cap, limit, observed } => {
             let details = json!({"capKind": cap.as_str(), "limit": limit, "observed": observed});
             vec![
                 event::cap_breached(cap.as_str(), *limit, *observed, Some(node_id)),

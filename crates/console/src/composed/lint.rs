@@ -10,7 +10,7 @@ const RESERVED: &[&str] = &["sign-in", "sign-out", "assets"];
 pub(super) fn shell(shell: &Shell) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, handle) in shell.handles() {
-        if provider::of(&handle.owner_id, &handle.kind, &handle.id).is_none() {
+        if provider::find(&handle.owner_id, &handle.kind, &handle.id).is_none() {
             let name = format!("{}/{}", handle.kind, handle.id);
             findings.push(Finding::handle_missing(&name, key));
         }

@@ -83,12 +83,12 @@ impl Facts {
         let (status, missing, message) = if let Some(problem) = problem {
             (RuntimeStatus::Error, Vec::new(), Some(problem.to_owned()))
         } else if declared.get("enabled") == Some(&Value::Bool(false)) {
-            (RuntimeStatus::Disabled, Vec::new(), Some("Disabled in its file.".to_owned()))
+            (RuntimeStatus::Disabled, Vec::new(), Some("Disabled in the module's file.".to_owned()))
         } else if !lacking.is_empty() {
             let message = format!("Your key lacks the scope {}.", lacking.join(", "));
             (RuntimeStatus::Unauthorized, lacking, Some(message))
         } else if !unset.is_empty() {
-            let message = format!("Set {} in its file.", unset.join(", "));
+            let message = format!("Set {} in the module's file.", unset.join(", "));
             (RuntimeStatus::NeedsConfiguration, unset, Some(message))
         } else if !unchangeable.is_empty() || declared.get("readOnly") == Some(&Value::Bool(true)) {
             (RuntimeStatus::ReadOnly, unchangeable, None)

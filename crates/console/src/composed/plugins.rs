@@ -86,8 +86,8 @@ fn contributions(pack: &PluginPack) -> Value {
         "integrationSurfaces": viewers,
         "fallbackSurfaces": [
             fallback("needsConfiguration", "The plugins are unavailable because the host has no origin for them. Set `plugins.listen`.".to_owned()),
-            fallback("unauthorized", "The plugins are unavailable because your key may not read artifacts.".to_owned()),
-            fallback("error", "The plugins are unavailable because the pack could not be verified.".to_owned()),
+            fallback("unauthorized", "The plugins are unavailable because your key cannot read artifacts. Sign in with a key that can.".to_owned()),
+            fallback("error", "The plugins are unavailable because the pack could not be verified. Install it again.".to_owned()),
         ],
     })
 }

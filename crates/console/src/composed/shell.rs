@@ -198,7 +198,7 @@ fn handle(owner_id: &str, handle: &RenderHandle<'_>) -> Handle {
 
 fn route(route: &composition::composition::Route<'_>) -> Route {
     let handle = handle(route.entry.owner.owner_id, &route.render_handle);
-    let needs = match provider::of(&handle.owner_id, &handle.kind, &handle.id) {
+    let needs = match provider::find(&handle.owner_id, &handle.kind, &handle.id) {
         Some(Provider::Route { needs, .. }) => needs,
         Some(Provider::Panel(_)) | None => &[],
     };

@@ -42,7 +42,12 @@ pub(crate) async fn fork(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let way = match call.form.text("mode") {
         None | Some("branch") => ForkWay::Branch(Overlay::default()),
         Some("replay") => ForkWay::Replay,
-        Some(_) => return Err(Refusal::new(ApiCode::ValidationError, "a fork is a replay or a branch")),
+        Some(_) => {
+            return Err(Refusal::new(
+                ApiCode::ValidationError,
+                "The fork mode must be `branch` or `replay`.",
+            ));
+        }
     };
     let forked = call.runs().fork(&call.caller, run_id, NewFork { from, way }, Direct).await?;
     back(&call, &forked.run_id, "forked")

@@ -43,7 +43,7 @@ fn inbox(call: &PageRequest, runs: &[RunView]) -> Markup {
             thead { tr { th { "Request" } th { "Assigned to" } th { "Workflow" } th { "Requested" } th { "Deadline" } th { "Run" } } }
             tbody { @for run in runs { @if let Some(waiting) = &run.interrupt { tr {
                 th.wide scope="row" { (call.anchor(INTERRUPT, &[("runId", run.run_id.as_str())], run_list::question(waiting))) }
-                td data-label="For" { (whom(waiting)) }
+                td data-label="Assigned to" { (whom(waiting)) }
                 td data-label="Workflow" { (run.workflow_id) }
                 td data-label="Requested" { @if let Some(at) = waiting.requested_at { (call.time(at)) } }
                 td data-label="Deadline" { @if let Some(at) = waiting.deadline { (call.time(at)) } @else { span.muted { "none" } } }
@@ -188,7 +188,7 @@ fn answer_form(call: &PageRequest, run_id: &RunId, interrupt: &Interrupt) -> Mar
     let family = interrupt.kind.as_str().split('.').next().unwrap_or_default();
     let claims = [format!("activity:interrupt.{family}"), "activity:interrupt".to_owned()];
     let handle = claims.iter().find_map(|claim| call.shell.claims.get(claim));
-    let panel = handle.and_then(|handle| match provider::of(&handle.owner_id, &handle.kind, &handle.id) {
+    let panel = handle.and_then(|handle| match provider::find(&handle.owner_id, &handle.kind, &handle.id) {
         Some(Provider::Panel(panel)) => Some((panel, handle.data.as_ref().unwrap_or(&Value::Null))),
         Some(Provider::Route { .. }) | None => None,
     });

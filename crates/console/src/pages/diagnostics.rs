@@ -100,7 +100,7 @@ pub(crate) fn module_line(module: &Module) -> Markup {
         (parts::status(&module.status)) " " strong { (module.instance_id) } " " span.muted { (module.package) }
         @if let Some(message) = &module.message { div { (message) } }
         @if !module.missing.is_empty() { div.muted { "Missing: " (module.missing.join(", ")) } }
-        @if !module.grants.is_empty() { div.muted { "Has: " (module.grants.join(", ")) } }
+        @if !module.grants.is_empty() { div.muted { "Granted: " (module.grants.join(", ")) } }
         @for (label, href) in &module.actions {
             @match href { Some(href) => a.button href=(href) rel="noopener noreferrer" { (label) }, None => span.muted { (label) } } " "
         }

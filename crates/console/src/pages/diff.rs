@@ -77,7 +77,7 @@ fn sides(state: &[StateDifference]) -> Value {
 
 fn event(event: Option<&ComparedEvent>) -> Markup {
     let Some(ComparedEvent { kind, node_id, payload }) = event else {
-        return html! { span.muted { "nothing" } };
+        return html! { span.muted { "no event" } };
     };
     html! {
         strong { (kind.as_str()) } " " (node_id.as_ref().map_or("", NodeId::as_str))

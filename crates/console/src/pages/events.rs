@@ -46,8 +46,8 @@ fn paging(call: &PageRequest, from: u64, next: Option<u64>, end: u64) -> Markup 
     let to = |from: u64| call.query.with("from", Some(&from.to_string()));
     html! {
         nav.actions aria-label="Pages of events" {
-            @if from > 0 { a.button href=(to(0)) { "First" } a.button href=(to(from.saturating_sub(PAGE))) rel="prev" { "Earlier" } }
-            @if let Some(next) = next { a.button href=(to(next)) rel="next" { "Later" } a.button href=(to(end.saturating_sub(PAGE))) { "Last" } }
+            @if from > 0 { a.button href=(to(0)) { "First" } a.button href=(to(from.saturating_sub(PAGE))) rel="prev" { "Previous" } }
+            @if let Some(next) = next { a.button href=(to(next)) rel="next" { "Next" } a.button href=(to(end.saturating_sub(PAGE))) { "Last" } }
             span.muted { (end) " events" }
         }
     }

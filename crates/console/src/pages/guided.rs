@@ -80,7 +80,7 @@ pub(super) fn no_session() -> Refusal {
 /// Without such roots, the tenant of the data directory is the operator, and any workspace is
 /// allowed.
 pub(super) fn is_open(call: &PageRequest, workspace: &Path) -> bool {
-    let roots = &call.console.facts.workspace_roots;
+    let roots = &call.console.host.workspace_roots;
     if roots.is_empty() {
         return call.caller.tenant == DEFAULT_TENANT;
     }

@@ -24,7 +24,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         p.muted { "A key is shown once, when it is created; the host stores only its hash. Tenant: " (call.caller.tenant) "." }
         (table(&call, &keys))
         p { "Create a read-only key:" }
-        pre { code { "interlock key new-api-key --tenant " (call.caller.tenant) " --scope runs:read --scope manifest:read --expires 30d" } }
+        pre { code { "interlock key new --tenant " (call.caller.tenant) " --scope runs:read --scope manifest:read --expires 30d" } }
     };
     Ok(Page::new("Keys", body).into())
 }

@@ -56,7 +56,7 @@ fn one(call: &PageRequest, module: &Module) -> Markup {
             h2 { (module.instance_id) " " (parts::status(&module.status)) }
             @if let Some(message) = &module.message { p { (message) } }
             @if is_plugins(call, module) {
-                p.notice.wait { "Plugins of this pack can send what they read to any address, through WebRTC, whatever addresses the pack declares. "
+                p.notice.wait { "Plugins of this pack can send the data that they read to any address through WebRTC, not only to the addresses that the pack declares. "
                     "Install only plugins that you trust with that data." }
             }
             dl.facts {
@@ -78,7 +78,7 @@ fn one(call: &PageRequest, module: &Module) -> Markup {
 
 /// Whether a module is a plugin pack, and so brings code.
 fn is_plugins(call: &PageRequest, module: &Module) -> bool {
-    let plugins = call.console.facts.plugins.as_ref();
+    let plugins = call.console.host.plugins.as_ref();
     plugins.is_some_and(|plugins| plugins.packs().1.iter().any(|pack| pack.owner == module.instance_id))
 }
 

@@ -10,9 +10,7 @@ use canon::json::{Limits, read};
 use flow::id::{ArtifactId, RunId};
 use maud::{Markup, html};
 use plugins::message::MAX_MESSAGE_BYTES;
-use plugins::{
-    Answer as PluginAnswer, Effect, Plugin, PluginPack, Request, RunArtifacts, artifacts, dispatch,
-};
+use plugins::{Effect, Plugin, PluginPack, PluginResponse, Request, RunArtifacts, artifacts, dispatch};
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
@@ -35,7 +33,7 @@ pub(crate) fn panel(call: &PageRequest, data: &Value, shown: &Value) -> Markup {
     let Some((pack, plugin)) = usable(call, data) else {
         return html! { p.muted { "This plugin is not available. See the Modules page." } };
     };
-    let address = call.console.facts.plugins.as_ref().and_then(|plugins| plugins.address(&pack, &plugin));
+    let address = call.console.host.plugins.as_ref().and_then(|plugins| plugins.address(&pack, &plugin));
     let (Some(address), Some(rpc)) = (address, call.link(RPC, &[])) else {
         return html! { p.muted { "This plugin is not available. See the Modules page." } };
     };
@@ -68,7 +66,7 @@ fn viewer(call: &PageRequest, surface: &Surface, shown: &Value) -> Markup {
 /// viewer.
 fn usable(call: &PageRequest, named: &Value) -> Option<(PluginPack, Plugin)> {
     let text = |name: &str| named.get(name).and_then(Value::as_str);
-    let plugins = call.console.facts.plugins.as_ref()?;
+    let plugins = call.console.host.plugins.as_ref()?;
     let (pack, plugin) = plugins.find(text("pack")?, text("plugin")?)?;
     let module = call.shell.modules.iter().find(|module| module.instance_id == pack.owner)?;
     matches!(module.status.as_str(), "ready" | "readOnly").then_some((pack, plugin))
@@ -106,7 +104,7 @@ pub(crate) async fn rpc(call: Arc<PageRequest>) -> Result<PageResponse, Refusal>
     let work = tokio::spawn(async move { dispatch(&request, &plugin.allowed, &artifacts).await });
     let answered = work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "cannot answer a plugin message");
-        PluginAnswer::internal(id, "Internal error. Try again.")
+        PluginResponse::internal(id, "Internal error. Try again.")
     });
     let effect = answered.effect.map(|effect| match effect {
         Effect::Toast { message } => json!({"toast": message}),

@@ -94,7 +94,7 @@ pub(super) fn table(call: &PageRequest, runs: &[RunView]) -> Markup {
                                 }
                             }
                             td data-label="Started" { @if let Some(at) = run.started_at { (call.time(at)) } }
-                            td.number data-label="Took" { (took(run, call.now).unwrap_or_default()) }
+                            td.number data-label="Duration" { (took(run, call.now).unwrap_or_default()) }
                         }
                     }
                 }

@@ -194,7 +194,7 @@ fn row(call: &PageRequest, look: &SessionLook, turn: &Turn) -> Markup {
             th scope="row" { (guided::node_link(call, &look.session_id, &turn.node_id)) }
             td { (parts::status(kind))
                 @if turn.is_fork { " " span.muted { "fork" } }
-                @if turn.is_tip { " " strong { "tip" } }
+                @if turn.is_tip { " " strong { "current" } }
             }
             td {
                 @match &turn.step_title {

@@ -39,7 +39,7 @@ fn one(
         @if !question.caution.is_empty() { p.muted { (question.caution) } }
         @match answered {
             Some(AnswerOutcome::Given) => p.notice { "Answered. The run continues with the agent's next call." },
-            Some(AnswerOutcome::Refused) => p.notice.wait { "Refused. The agent gets this with its next call." },
+            Some(AnswerOutcome::Refused) => p.notice.wait { "Rejected. The agent receives this with its next call." },
             None => {},
         }
         @if call.may(Scope::ApprovalsRespond) {
@@ -66,7 +66,7 @@ fn form(call: &PageRequest, session_id: &str, run: &WaitingRun, question: &Quest
             p.actions {
                 button.primary type="submit" name="outcome" value="given" { (accept) }
                 " "
-                button.danger type="submit" name="outcome" value="refused" { "Refuse" }
+                button.danger type="submit" name="outcome" value="refused" { "Reject" }
             }
         },
     )

@@ -54,7 +54,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let page = Page::new(title, body)
         .below("Sessions", call.link(SESSIONS, &[]))
         .below(look.session_id.as_str(), back)
-        .beside(html! { (parts::status(kind)) @if turn.is_tip { " " strong { "tip" } } });
+        .beside(html! { (parts::status(kind)) @if turn.is_tip { " " strong { "current" } } });
     Ok(page.into())
 }
 
@@ -104,7 +104,7 @@ fn handed_in(look: &NodeLook) -> Markup {
         @if !turn.verified.is_empty() {
             section.panel {
                 h2 { "Verified by the host" }
-                p.muted { "What the host checked itself. Everything that was handed in is a claim of the agent." }
+                p.muted { "The host checked these facts itself. Everything under Submitted is a claim of the agent." }
                 ul.plain { @for check in turn.verified.iter().take(MANY) {
                     li { (parts::status(if check.passed { "verified" } else { "refuted" })) " " (check.words) }
                 } }

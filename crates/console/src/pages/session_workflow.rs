@@ -170,7 +170,7 @@ fn steps(pin: &Pin) -> Markup {
                     h3 { code { (step.step_id) } " " (parts::status(change(pair))) }
                     div.columns {
                         div { p.muted { "Pinned" } (side(pair.pinned)) }
-                        div { p.muted { "CurrentWorkflow" } (side(pair.today)) }
+                        div { p.muted { "Current" } (side(pair.today)) }
                     }
                 }
             }

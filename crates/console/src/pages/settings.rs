@@ -13,7 +13,7 @@ use crate::setting::{Desired, Setting};
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let reading = Arc::clone(&call);
-    let desired = guided::blocking(move || Ok((reading.console.facts.settings)())).await?;
+    let desired = guided::blocking(move || Ok((reading.console.host.settings)())).await?;
     let body = html! {
         (verdict(&desired))
         (table(&desired))
@@ -29,7 +29,7 @@ fn verdict(desired: &Desired) -> Markup {
         @if let Some(problem) = &desired.problem {
             div.notice.bad role="alert" {
                 p { strong { "The settings file is invalid." } " " (problem) }
-                p { "The host keeps its current settings. It would not start with this file." }
+                p { "The host keeps its current settings. Fix the file before you restart the host, because it cannot start with this file." }
             }
         } @else if differing > 0 {
             p.notice.wait role="status" { "Pending changes: " (differing) @if differing == 1 { " setting" } @else { " settings" } ". Restart the host to apply them." }

@@ -33,7 +33,7 @@ use crate::mount::BASE;
 use crate::setting::{Desired, Setting, SettingValue};
 use crate::sign_in::Sessions;
 use crate::sign_in::ended::EndedSessions;
-use crate::{Console, Facts, Options, SignInLinks};
+use crate::{Console, HostInfo, Options, SignInLinks};
 
 const SECRET: [u8; 32] = [3; 32];
 
@@ -75,7 +75,7 @@ impl TestHost {
             anchors: None,
             ended_runs: None,
         });
-        let console = Console::with_facts(
+        let console = Console::with_host(
             Options {
                 runs: runs.clone(),
                 guided: Arc::clone(&guided),
@@ -136,8 +136,8 @@ impl TestHost {
     }
 }
 
-fn facts() -> Facts {
-    Facts { settings: Arc::new(settings), ..Facts::default() }
+fn facts() -> HostInfo {
+    HostInfo { settings: Arc::new(settings), ..HostInfo::default() }
 }
 
 fn settings() -> Desired {
@@ -344,7 +344,7 @@ async fn empty_pages_explain_what_to_do() {
         ("/workflows", "interlock serve --workflows"),
         ("/workspaces", "interlock.guided"),
         ("/modules", "No modules installed"),
-        ("/keys", "interlock key new-api-key"),
+        ("/keys", "interlock key new"),
         ("/settings", "Restart the host"),
     ] {
         let page = site.page(&admin, path).await;
@@ -459,7 +459,7 @@ async fn a_damaged_session_shows_its_valid_part_and_a_warning() {
     std::fs::write(&segment, bytes).unwrap();
     // A second host on the same directory, without cached state.
     let site = TestHost { guided: reopened(site.folder.path()), ..site };
-    let console = Console::with_facts(
+    let console = Console::with_host(
         Options {
             runs: site.runs.clone(),
             guided: Arc::clone(&site.guided),

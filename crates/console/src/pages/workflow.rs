@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalogue::{CatalogueErrorCode, Found};
+use catalogue::{CatalogueErrorCode, ResolvedWorkflow};
 use flow::definition::Definition;
 use flow::id::WorkflowId;
 use guide::workflow::compiled::{CompiledWorkflow, SequenceItem};
@@ -150,7 +150,7 @@ fn invalid(call: &PageRequest, envelope: &canon::error::Envelope) -> Result<Page
     Ok(page.below("Workflows", call.link(LIST, &[])).beside(parts::status("invalid")))
 }
 
-fn about(call: &PageRequest, found: &Found) -> Markup {
+fn about(call: &PageRequest, found: &ResolvedWorkflow) -> Markup {
     let workflow = &found.workflow;
     html! {
         section.panel {
@@ -158,7 +158,7 @@ fn about(call: &PageRequest, found: &Found) -> Markup {
             dl.facts {
                 dt { "Id" } dd { code { (workflow.workflow_id) } @if let Some(suggested) = &found.suggested_id { " " span.muted { "has no namespace; use " code { (suggested) } } } }
                 dt { "Version" } dd { (workflow.version) }
-                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "the pin of a run that starts now" } }
+                dt { "Hash" } dd { (guided::digest(&found.hash.to_string())) " " span.muted { "new runs are pinned to it" } }
                 @if !found.tags.is_empty() { dt { "Tags" } dd { (found.tags.join(", ")) } }
                 @if !workflow.features.is_empty() { dt { "Features" } dd { (workflow.features.join(", ")) } }
                 @if !workflow.contracts.is_empty() {
@@ -179,7 +179,7 @@ fn about(call: &PageRequest, found: &Found) -> Markup {
 }
 
 /// Why this file was selected, and which files it shadows.
-fn taken(call: &PageRequest, found: &Found) -> Markup {
+fn taken(call: &PageRequest, found: &ResolvedWorkflow) -> Markup {
     html! {
         section.panel {
             h2 { "Source" }

@@ -55,7 +55,7 @@ fn run_workflows(call: &PageRequest, looks: &[WorkflowLook], from: usize, total:
                 }))
             } @else {
                 div.scroll { table {
-                    thead { tr { th { "Workflow" } th { "Name" } th { "Version" } th.number { "Nodes" } th { "Check" } th { "Digest" } } }
+                    thead { tr { th { "Workflow" } th { "Name" } th { "Version" } th.number { "Nodes" } th { "State" } th { "Digest" } } }
                     tbody { @for look in looks { (run_row(call, look)) } }
                 } }
             }
@@ -89,7 +89,7 @@ fn guided_workflows(call: &PageRequest, listing: &Listing) -> Markup {
             h2 { "Guided workflows " span.muted { (listing.entries.len()) } }
             p.muted { "A guided workflow has " code { "steps" } " that an agent follows. If several files have the same id, the source with the highest precedence wins. Project workflows are available to agents that work in that project." }
             div.scroll { table {
-                thead { tr { th { "Workflow" } th { "For" } th { "Version" } th { "From" } th { "Check" } } }
+                thead { tr { th { "Workflow" } th { "Description" } th { "Version" } th { "Source" } th { "State" } } }
                 tbody { @for entry in listing.entries.iter().take(LISTED) { (guided_row(call, entry)) } }
             } }
             @if listing.entries.len() > LISTED {

@@ -8,7 +8,7 @@ use guided_node::workspaces::{DriftLook, SlotLook, WorkspaceLook};
 use maud::{Markup, html};
 use runs::Refusal;
 use workspace::apply::{Lease, LeaseState};
-use workspace::drift::{Drift, Facts, Report, Verdict};
+use workspace::drift::{Drift, EntryFacts, Report, Verdict};
 use workspace::index::LineKind;
 
 use super::guided;
@@ -83,11 +83,11 @@ fn drift(call: &PageRequest, look: &DriftLook) -> Markup {
             @match look {
                 DriftLook::NothingApplied => p.muted { "No applied plan to compare with." },
                 DriftLook::OnRequest(files) => {
-                    p { "It has " (at_least(*files)) " files, so drift is checked on request." } (ask("Check drift"))
+                    p { "The workspace has " (at_least(*files)) " files, so drift is checked on request." } (ask("Check drift"))
                 },
                 DriftLook::TooMuch(files) => p {
-                    "It has " (at_least(*files)) " files, too many to check on this page. "
-                    code { "interlock workspace drift ROOT" } " checks all of them."
+                    "The workspace has " (at_least(*files)) " files, too many to check on this page. "
+                    code { "interlock workspace drift --root DIR" } " checks all of them."
                 },
                 DriftLook::Failed(error) => { p.notice.wait { (error) } (ask("Retry")) },
                 DriftLook::Looked(report) => (report_of(report)),
@@ -142,7 +142,7 @@ fn drift_row(drift: &Drift) -> Markup {
 }
 
 /// A short description of one side of a comparison.
-fn facts(facts: Option<&Facts>) -> String {
+fn facts(facts: Option<&EntryFacts>) -> String {
     let Some(facts) = facts else { return String::new() };
     let size = facts.size.map(|size| format!("{size} bytes"));
     let target = facts.target.as_ref().map(|target| format!("-> {target}"));

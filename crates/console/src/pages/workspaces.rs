@@ -33,7 +33,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     .await?;
     let body = html! {
         @if list.workspaces.is_empty() && list.first == 0 { (nothing()) } @else { (table(&call, &list)) }
-        @if list.is_cut { p.muted { "Too many folders for one page. Check a folder with " code { "interlock workspace drift DIR" } "." } }
+        @if list.is_cut { p.muted { "Too many folders for one page. Check a folder with " code { "interlock workspace drift --root DIR" } "." } }
         (parts::more(list.has_more.then(|| call.query.with("from", Some(&(first + PAGE).to_string()))).as_deref(), "Older workspaces"))
     };
     Ok(Page::new("Workspaces", body).into())
@@ -50,7 +50,7 @@ fn nothing() -> Markup {
     let help = html! {
         p { "A workspace is a folder with exactly what was declared for an agent: instructions, skills, inputs and repositories. "
             "A run creates one when it reaches a node of type " code { "interlock.guided" } " that names a workspace manifest. To create one manually:" }
-        pre { code { "interlock workspace plan --manifest FILE --library DIR --context FILE\ninterlock workspace apply ROOT --plan FILE --library DIR" } }
+        pre { code { "interlock workspace plan --manifest FILE --library DIR --context FILE -o FILE\ninterlock workspace apply --root DIR --plan FILE --library DIR" } }
     };
     parts::empty("No workspaces yet.", &help)
 }

@@ -134,7 +134,7 @@ pub(crate) fn one(name: &str, label: &str, schema: &Value, form: &Fields) -> Res
             Value::Number(number.ok_or_else(|| wrong("a number"))?)
         }
         Control::Text => Value::String(form.raw(name).unwrap_or_default().replace("\r\n", "\n")),
-        Control::Json => json(text).ok_or_else(|| wrong("JSON"))?,
+        Control::Json => json(text).ok_or_else(|| wrong("valid JSON"))?,
     };
     Ok(Some(value))
 }

@@ -63,7 +63,7 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
         console.failed_sign_ins.admit(&asked, now)?;
         return Err(match refusal.code {
             ApiCode::Unauthenticated => {
-                let message = "Unknown API key. Create one with `interlock key new-api-key`.";
+                let message = "Unknown API key. Create one with `interlock key new`.";
                 Refusal::new(ApiCode::Unauthenticated, message)
             }
             _ => refusal,
@@ -75,11 +75,16 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
 /// The cookie of a new session for a key, by its hash.
 pub(super) fn begin(console: &Shared, key: Digest) -> Result<HeaderValue, Refusal> {
     let cookie = console.sessions.begin(key, console.now());
-    cookie.ok_or_else(|| Refusal::new(ApiCode::InternalError, "The host has no secret to sign cookies with."))
+    cookie.ok_or_else(|| {
+        Refusal::new(
+            ApiCode::InternalError,
+            "Signing in is not possible: the host could not create a cookie. See its log.",
+        )
+    })
 }
 
 pub(super) fn show(console: &Shared, parts: &Parts, wanted: &str, refusal: Option<&Refusal>) -> Response {
-    let status = refusal.map_or(StatusCode::OK, |refusal| status::of(refusal.code.kind()));
+    let status = refusal.map_or(StatusCode::OK, |refusal| status::for_kind(refusal.code.kind()));
     visited(console, parts, status, |token| form(token, wanted, refusal))
 }
 
@@ -91,7 +96,10 @@ pub(super) fn visited(
     form: impl FnOnce(&str) -> Markup,
 ) -> Response {
     let Some((token, cookie)) = console.sessions.visit(&parts.headers, console.now()) else {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "The system's random number generator failed.")
+        return (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The system's random number generator failed. Try again.",
+        )
             .into_response();
     };
     let page = layout::bare(&console.assets, "Sign in", &form(&token));
@@ -115,8 +123,8 @@ fn form(token: &str, wanted: &str, refusal: Option<&Refusal>) -> Markup {
             input #key type="password" name="key" required autofocus autocomplete="current-password"
                 spellcheck="false" aria-describedby="key-help";
             p #key-help.muted {
-                "The key that " code { "interlock serve" } " printed at start, or one created with "
-                code { "interlock key new-api-key" } "."
+                "The key that " code { "interlock serve" } " printed when it first started, or one created with "
+                code { "interlock key new" } "."
             }
             button.primary type="submit" { "Sign in" }
         }

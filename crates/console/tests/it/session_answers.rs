@@ -46,7 +46,7 @@ async fn a_person_answers_in_the_console_and_the_agent_continues() {
         "Waiting for a person",
         "confirmation",
         "Approve",
-        "Refuse",
+        "Reject",
         &format!("action=\"{answer}\""),
     ]);
     let node = page.field("node").to_owned();

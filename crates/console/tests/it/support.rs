@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::{Body, BodyDataStream, to_bytes};
 use canon::time::Timestamp;
 use catalogue::{Catalogue, CatalogueOptions};
-use console::{Console, Facts, Options, SignInLinks};
+use console::{Console, HostInfo, Options, SignInLinks};
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use flow::id::{Principal, Tenant, WorkflowId};
@@ -94,8 +94,8 @@ impl Site {
             entropy: Arc::new(SystemEntropy),
             sign_in_links: links.clone(),
         };
-        let facts = Facts { plugins: Some(Arc::clone(&plugins)), ..Facts::default() };
-        Self { runs, folder, console: Console::with_facts(options, facts), plugins, guided, links }
+        let facts = HostInfo { plugins: Some(Arc::clone(&plugins)), ..HostInfo::default() };
+        Self { runs, folder, console: Console::with_host(options, facts), plugins, guided, links }
     }
 
     /// Adds a guided workflow.

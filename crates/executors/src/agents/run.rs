@@ -24,7 +24,7 @@ use flow::state::RunError;
 use serde_json::{Map, Value, json};
 
 use super::super::models::{Models, Tools, trust_of};
-use super::super::{Asked, Performed, mcp};
+use super::super::{NodeRequest, Performed, mcp};
 use super::tools::{self, Declared, ToolContext};
 use super::toolset::Toolset;
 use super::{Agent, Agents};
@@ -69,13 +69,13 @@ pub(in super::super) async fn perform(
     agents: &Agents,
     models: &Models,
     tool_context: ToolContext<'_>,
-    asked: Asked<'_>,
+    asked: NodeRequest<'_>,
 ) -> Performed {
     let Plan { agent, call, tools } = match plan(agents, tool_context, asked) {
         Ok(plan) => plan,
         Err(error) => return Performed::plain(Err(error)),
     };
-    let task = Asked { call: &call, ..asked };
+    let task = NodeRequest { call: &call, ..asked };
     let performed = if tools.is_empty() {
         models.perform(task).await
     } else {
@@ -108,7 +108,7 @@ struct Plan<'a> {
 fn plan<'a>(
     agents: &'a Agents,
     tool_context: ToolContext<'_>,
-    asked: Asked<'_>,
+    asked: NodeRequest<'_>,
 ) -> Result<Plan<'a>, RunError> {
     let call = asked.call;
     let named = agent_id(&call.config, call.agent.as_ref());

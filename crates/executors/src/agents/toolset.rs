@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::ledger::{Claim, Unwritable};
 use super::super::mcp::{self, Invocation, Servers};
-use super::super::{Asked, Performed, not_served, surfaces};
+use super::super::{NodeRequest, Performed, not_served, surfaces};
 use super::tools::{Declared, Implementation, ToolContext};
 use super::{Agent, inputs};
 use crate::failure::ExecutorErrorCode;
@@ -49,7 +49,7 @@ impl<'b> Toolset<'b> {
         agent: &'b Agent,
         tool_context: ToolContext<'b>,
         declared: Vec<Declared>,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
     ) -> Result<Self, RunError> {
         let mut toolset = Self { agent, tool_context, declared, described: Map::new() };
         let is_foreign = |tool: &Declared| matches!(tool.implementation, Implementation::Mcp { .. });
@@ -57,8 +57,10 @@ impl<'b> Toolset<'b> {
             return Ok(toolset);
         }
         // After an answer of a person, the same tools are used as before.
-        let began =
-            asked.kept.and_then(|kept| kept.get("began")?.as_str()).unwrap_or(asked.invocation.as_str());
+        let began = asked
+            .saved_state
+            .and_then(|kept| kept.get("began")?.as_str())
+            .unwrap_or(asked.invocation.as_str());
         let id = format!("{began}.tools");
         // Asking again has no effect, so a claim without a record counts as none.
         if let Claim::Done(recorded) = asked.ledger.claim(&id).await.map_err(unrecorded)? {
@@ -166,7 +168,7 @@ impl<'b> Toolset<'b> {
     /// Executes a call, at most once.
     pub(in super::super) async fn call(
         &self,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
         due: &PendingToolCall,
         redactor: &Redactor,
     ) -> Result<ToolResult, RunError> {
@@ -235,7 +237,7 @@ impl<'b> Toolset<'b> {
 
     async fn call_server(
         &self,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
         due: &PendingToolCall,
         tool: &str,
         again: bool,
@@ -264,7 +266,7 @@ impl<'b> Toolset<'b> {
 
     async fn call_surface(
         &self,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
         due: &PendingToolCall,
         called: CalledType,
         config: &Map<String, Value>,
@@ -281,7 +283,7 @@ impl<'b> Toolset<'b> {
             ..asked.call.clone()
         };
         let invocation = EffectId::new(due.call_id.as_str());
-        let asked = Asked { invocation: &invocation, again, call: &call, ..asked };
+        let asked = NodeRequest { invocation: &invocation, again, call: &call, ..asked };
         let mut answer = surfaces::perform(surfaces, called, asked).await.outcome?;
         if called == CalledType::FilesRead {
             decode_text(&mut answer);

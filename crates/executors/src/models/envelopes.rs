@@ -4,7 +4,7 @@
 //! from any node, gets this result. A call that is repeated after a crash recognizes its own result.
 
 use ai::completion::{Counter, EnvelopeRules};
-use ai::envelope::{Contract, Kinds, Outcome, Prior, Strictness, Verdict};
+use ai::envelope::{Contract, EnvelopeOutcome, Kinds, Prior, Strictness, Verdict};
 use ai::trust::Trust;
 use canon::digest::Digest;
 use flow::definition::{Definition, Problem};
@@ -12,7 +12,7 @@ use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
-use super::super::Asked;
+use super::super::NodeRequest;
 use super::super::ledger::Unwritable;
 use super::gateway::Gateway;
 use super::transcript::Transcript;
@@ -25,7 +25,7 @@ impl Models {
     }
 
     /// The rules for envelopes in replies to a node.
-    pub(super) fn envelope_rules(&self, asked: Asked<'_>) -> EnvelopeRules {
+    pub(super) fn envelope_rules(&self, asked: NodeRequest<'_>) -> EnvelopeRules {
         let contract = asked.call.envelope_contract.as_ref();
         EnvelopeRules {
             kinds: self.options.kinds.clone(),
@@ -91,7 +91,7 @@ impl Gateway<'_> {
         verdict: &Verdict,
         reply: usize,
     ) -> Result<Option<Prior>, RunError> {
-        let (Some(id), Outcome::Accepted { .. }) = (self.identity(document), &verdict.outcome) else {
+        let (Some(id), EnvelopeOutcome::Accepted { .. }) = (self.identity(document), &verdict.outcome) else {
             return Ok(None);
         };
         let noted =

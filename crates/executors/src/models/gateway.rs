@@ -13,7 +13,7 @@ use flow::state::RunError;
 use serde_json::Value;
 
 use super::super::ledger::{Claim, Ledger, Unwritable};
-use super::super::{Asked, Performed};
+use super::super::{NodeRequest, Performed};
 use super::live::Live;
 use super::transcript::{Entry, Transcript};
 use super::{Failure, Models, Provider, event, outputs};
@@ -21,7 +21,7 @@ use super::{Failure, Models, Provider, event, outputs};
 /// A model call in progress.
 pub(super) struct Gateway<'a> {
     pub(super) models: &'a Models,
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: NodeRequest<'a>,
     /// `None` for the mock provider.
     pub(super) provider: Option<&'a Provider>,
     pub(super) credential: Option<&'a str>,
@@ -94,7 +94,9 @@ impl Gateway<'_> {
         let from_start = |first| Resumed { transcript, reports, next: first };
         let Some(resumption) = &self.asked.call.resumption else { return Ok(from_start(first)) };
         // The transcript is missing: the call starts again, and may ask again.
-        let Some(mut transcript) = Transcript::read(self.asked.kept) else { return Ok(from_start(first)) };
+        let Some(mut transcript) = Transcript::read(self.asked.saved_state) else {
+            return Ok(from_start(first));
+        };
         transcript.heard.push(Entry::Answer(resumption.value.clone()));
         let mut next = first;
         for entry in &transcript.heard {

@@ -8,7 +8,7 @@ use flow::engine::Reported;
 use tokio::time::Instant;
 
 use super::providers::Wire;
-use super::{Asked, event};
+use super::{NodeRequest, event};
 use crate::Listener;
 
 /// The minimum time between two reports of a reply. Each report is a commit. Together with the timeout of a model, it limits their number.
@@ -31,7 +31,11 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// A reporter before the first byte.
-    pub(super) fn new(asked: Asked<'a>, redactor: &ai::redact::Redactor, before: Vec<Reported>) -> Self {
+    pub(super) fn new(
+        asked: NodeRequest<'a>,
+        redactor: &ai::redact::Redactor,
+        before: Vec<Reported>,
+    ) -> Self {
         Self {
             listener: asked.listener,
             before,

@@ -7,11 +7,11 @@ use flow::failure::FailureCode;
 use flow::state::RunError;
 use serde_json::{Value, json};
 
-use super::super::{Asked, Performed};
+use super::super::{NodeRequest, Performed};
 use super::outputs;
 
 /// The result of the mock provider.
-pub(super) async fn mock_reply(asked: Asked<'_>, mock: &Value) -> Result<Performed, RunError> {
+pub(super) async fn mock_reply(asked: NodeRequest<'_>, mock: &Value) -> Result<Performed, RunError> {
     let (id, config) = match mock {
         Value::String(id) => (id.as_str(), &Value::Null),
         other => (

@@ -7,7 +7,7 @@ use flow::engine::Reported;
 use flow::event::data::value::OutputChunk;
 use serde_json::{Value, json};
 
-use super::super::Asked;
+use super::super::NodeRequest;
 
 /// The maximum number of recorded chunks of a reply. The last one contains the rest.
 const MAX_PIECES: usize = 1000;
@@ -48,7 +48,7 @@ pub(super) fn sampled(given: &Value) -> Value {
 }
 
 /// The chunks of a reply, if the author enabled streaming.
-pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Reported> {
+pub(super) fn chunks(node: &Node, asked: NodeRequest<'_>, done: &Done) -> Vec<Reported> {
     let reply = &done.reply;
     // An envelope is addressed to the engine and not shown to readers.
     if !node.is_streaming() || reply.text.is_empty() || done.envelope.is_some() {
@@ -67,7 +67,7 @@ pub(super) fn chunks(node: &Node, asked: Asked<'_>, done: &Done) -> Vec<Reported
 }
 
 /// One event for each chunk. The last one is marked, and contains the finish reason.
-pub(super) fn pieces(asked: Asked<'_>, texts: &[String], meta: &Value) -> Vec<Reported> {
+pub(super) fn pieces(asked: NodeRequest<'_>, texts: &[String], meta: &Value) -> Vec<Reported> {
     let last = texts.len().saturating_sub(1);
     let piece = |(index, text): (usize, &String)| {
         let is_last = index == last;

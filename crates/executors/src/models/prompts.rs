@@ -16,7 +16,7 @@ use flow::id::Tenant;
 use flow::state::RunError;
 use serde_json::Value;
 
-use super::super::Asked;
+use super::super::NodeRequest;
 use super::{Failure, Models, event};
 
 /// The maximum number of reported problems of default prompts.
@@ -78,7 +78,7 @@ impl Models {
     pub(super) fn prompts(
         &self,
         node: &Node,
-        asked: Asked<'_>,
+        asked: NodeRequest<'_>,
         overrides: &Overrides,
         trust: Trust,
     ) -> Result<Prompts, Failure> {

@@ -7,7 +7,7 @@ use flow::failure::FailureCode;
 use sandbox::{HostCalls, InterruptAnswer, LogLevel, Status};
 use serde_json::{Map, Value};
 
-use super::super::Asked;
+use super::super::NodeRequest;
 
 /// The maximum number of recorded log messages per call.
 const MAX_LOGS: usize = 100;
@@ -27,7 +27,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(asked: Asked<'_>, answer: Option<Value>) -> Self {
+    pub(super) fn new(asked: NodeRequest<'_>, answer: Option<Value>) -> Self {
         Self {
             variables: readable(asked),
             channels: asked.call.channels.clone(),
@@ -41,7 +41,7 @@ impl Calls {
 }
 
 /// The variables that a node may read. `core.channelWrite` copies a channel to a variable; the copy is hidden if the node may not read the channel.
-pub(super) fn readable(asked: Asked<'_>) -> Map<String, Value> {
+pub(super) fn readable(asked: NodeRequest<'_>) -> Map<String, Value> {
     let open = asked.call.variables.iter().filter(|(name, _)| !asked.call.channels.hides(name));
     open.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

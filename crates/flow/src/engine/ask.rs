@@ -17,7 +17,7 @@ use crate::event::data::node::{NodeResumed, NodeSuspended};
 use crate::failure::FailureCode;
 use crate::id::{InterruptId, NodeId};
 use crate::interrupt::{self, Ballot, Decided, InterruptKind, Judgement, Reply};
-use crate::state::{AnswerState, Interrupt, Outcome, RunError};
+use crate::state::{AnswerState, Interrupt, ResolutionOutcome, RunError};
 
 /// The principal of decisions that the host makes itself.
 pub(super) const HOST: &str = "host";
@@ -270,8 +270,13 @@ impl Turn<'_> {
             | InterruptKind::ConversationClose
             | InterruptKind::LowConfidence => Value::Null,
         };
-        let decided =
-            Decided { value, outcome: Outcome::TimedOut, by: HOST.into(), ballot: None, turn: None };
+        let decided = Decided {
+            value,
+            outcome: ResolutionOutcome::TimedOut,
+            by: HOST.into(),
+            ballot: None,
+            turn: None,
+        };
         self.end_guide(node);
         self.close(node, &decided, Some(ResolveReason::Timeout));
         self.resume_node(node);
@@ -316,7 +321,7 @@ impl Turn<'_> {
                     self.emit(received, Some(node), Some(cause));
                 }
             },
-            InterruptKind::Clarification if decided.outcome != Outcome::TimedOut => {
+            InterruptKind::Clarification if decided.outcome != ResolutionOutcome::TimedOut => {
                 let answers = decided.value.get("answers").cloned().unwrap_or_else(|| json!({}));
                 let (answered_by, node_id) = (decided.by.clone(), self.node_id(node));
                 self.emit(ClarificationResolved { answered_by, answers, node_id }, Some(node), Some(cause));
@@ -352,7 +357,7 @@ impl Turn<'_> {
         node: NodeIndex,
         ballot: &Ballot,
         value: &Value,
-        outcome: Option<Outcome>,
+        outcome: Option<ResolutionOutcome>,
         cause: Option<u64>,
     ) {
         let progress = QuorumProgress { granted: ballot.granted, required: ballot.required };
@@ -376,7 +381,7 @@ impl Turn<'_> {
             refine_feedback: member("refineFeedback"),
             edited_artifact_data: member("editedArtifactData"),
             quorum_progress: of_several.then_some(progress),
-            outcome: outcome.filter(|_| of_several).map(Outcome::recorded),
+            outcome: outcome.filter(|_| of_several).map(ResolutionOutcome::recorded),
             ..self.received(node, &ballot.action, &ballot.voter)
         };
         self.emit(received, Some(node), cause);

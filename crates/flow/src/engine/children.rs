@@ -26,7 +26,7 @@ impl Turn<'_> {
     pub(super) fn refuse_child(&self, workflow_id: &WorkflowId) -> Option<RunError> {
         let exists = match &self.recorded {
             Some(recorded) => recorded.started(workflow_id),
-            None => self.children.exists(workflow_id),
+            None => self.environment.exists(workflow_id),
         };
         if self.is_past_recording() {
             return Some(replay_source_missing());

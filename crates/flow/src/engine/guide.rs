@@ -22,7 +22,7 @@ use crate::event::data::node::NodeResumed;
 use crate::event::data::value::ArtifactCreated;
 use crate::id::{ArtifactId, NodeId};
 use crate::interrupt::{Decided, InterruptKind};
-use crate::state::{AnswerState, NodeStatus, Outcome, Resolution, RunError};
+use crate::state::{AnswerState, NodeStatus, Resolution, ResolutionOutcome, RunError};
 
 /// The event type of the interrupt.
 pub const EVENT_TYPE: &str = "interlock.session.ended";
@@ -280,7 +280,7 @@ impl Turn<'_> {
         }
         let decided = Decided {
             value: json!({"sessionId": session_id}),
-            outcome: if outcome.is_ok() { Outcome::Accepted } else { Outcome::Rejected },
+            outcome: if outcome.is_ok() { ResolutionOutcome::Accepted } else { ResolutionOutcome::Rejected },
             by: if outcome.is_ok() { session_id.to_owned() } else { HOST.to_owned() },
             ballot: None,
             turn: None,

@@ -42,7 +42,7 @@ impl Turn<'_> {
             return self.recorded_violation();
         }
         let is_conformance_suite =
-            self.children.mocks() && self.definition.id.as_str().starts_with("conformance-");
+            self.environment.mocks() && self.definition.id.as_str().starts_with("conformance-");
         let inputs = &self.state.genesis.inputs;
         let scenario = inputs.get(SCENARIO).and_then(Value::as_str).filter(|_| is_conformance_suite);
         if scenario == Some(RETURNS_NOTHING) {
@@ -52,7 +52,7 @@ impl Turn<'_> {
         if scenario.is_some() {
             task.remove(SCENARIO);
         }
-        let problem = self.children.check_task(agent_id, &Value::Object(task)).err()?;
+        let problem = self.environment.check_task(agent_id, &Value::Object(task)).err()?;
         Some(violation(FailureCode::HandoffTaskSchemaViolation, agent_id, problem))
     }
 
@@ -69,7 +69,7 @@ impl Turn<'_> {
     }
 
     fn return_error(&self, agent_id: &str, returned: &Map<String, Value>) -> Option<RunError> {
-        let problem = self.children.check_return(agent_id, &Value::Object(returned.clone())).err()?;
+        let problem = self.environment.check_return(agent_id, &Value::Object(returned.clone())).err()?;
         Some(violation(FailureCode::HandoffReturnSchemaViolation, agent_id, problem))
     }
 
@@ -84,7 +84,7 @@ impl Turn<'_> {
     pub(super) fn record_handoff(&mut self, node: NodeIndex, worker: &WorkflowId, cause: u64) {
         let to = match &self.recorded {
             Some(recorded) => recorded.handed_to(self.state.next_sequence),
-            None => self.children.agent(worker),
+            None => self.environment.agent(worker),
         };
         let Some(to) = to else { return };
         let pinned = self.node(node).agent.as_ref().and_then(|agent| agent.get("agentId")?.as_str());

@@ -25,7 +25,7 @@ use super::turn::Turn;
 use crate::definition::config::{DelayConfig, FailConfig};
 use crate::definition::{ExposedType, NodeConfig, NodeIndex, NodeType};
 use crate::interrupt::InterruptKind;
-use crate::state::{Outcome, Resolution, RunError};
+use crate::state::{Resolution, ResolutionOutcome, RunError};
 
 /// The maximum delay: one year, like all other waiting times.
 const MAX_DELAY_MS: u64 = 31_536_000_000;
@@ -33,7 +33,7 @@ const MAX_DELAY_MS: u64 = 31_536_000_000;
 /// Why a node cannot start: because of its type, or because the host does not support it.
 pub(super) fn refused(turn: &mut Turn<'_>, node: NodeIndex) -> Option<RunError> {
     // Earlier versions registered mock nodes on hosts without conformance seams. A replay repeats what was recorded.
-    if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.children.mocks() {
+    if turn.node(node).is_mock() && turn.recorded.is_none() && !turn.environment.mocks() {
         return Some(conformance::not_supported(turn.node(node).type_id()));
     }
     if let NodeConfig::RequiresMissing = turn.node(node).config {
@@ -84,7 +84,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
 /// Continues a node with the answer to an interrupt.
 pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let is_approval = resolution.interrupt.kind == InterruptKind::Approval;
-    if resolution.outcome == Outcome::TimedOut && !is_approval {
+    if resolution.outcome == ResolutionOutcome::TimedOut && !is_approval {
         return Step::failed(Turn::timed_out());
     }
     match &turn.node(node).config {

@@ -13,7 +13,7 @@ use canon::time::Timestamp;
 
 use self::inputs::{Step, next_step};
 use super::turn::Turn;
-use super::{Children, Decision, Limits};
+use super::{Decision, Limits, RunEnvironment};
 use crate::definition::Definition;
 use crate::event::data::run::{Divergence, ReplayDiverged};
 use crate::event::{Event, EventData, EventKind, event_id, size};
@@ -153,7 +153,7 @@ pub fn replay(
     from: u64,
     now: Timestamp,
     limits: &Limits,
-    children: &dyn Children,
+    environment: &dyn RunEnvironment,
 ) -> (RunState, Decision) {
     let mut state = RunState::new(definition, genesis);
     let mut decision = Decision::default();
@@ -169,7 +169,7 @@ pub fn replay(
             break;
         };
         let step = next_step(definition, &state, source.events);
-        let mut turn = Turn::new(definition, &mut state, event.timestamp, limits, children);
+        let mut turn = Turn::new(definition, &mut state, event.timestamp, limits, environment);
         turn.recorded = Some(Recorded { source, workflows: &workflows, diverged: false });
         match step {
             // A refused input was accepted in the source run. The replay adds no event then, which is reported below.
@@ -192,14 +192,14 @@ pub fn replay(
         .all(|(made, was)| made.kind() == was.kind() && made.node_id == was.node_id);
     if !same || u64::try_from(keep).is_ok_and(|keep| keep < from) {
         // This program does not produce the copied events. The fork keeps them as they are.
-        return from_copies(definition, &state.genesis, source, from, now, limits, children);
+        return from_copies(definition, &state.genesis, source, from, now, limits, environment);
     }
     decision.events.drain(..keep);
     // The log starts with the recorded events, whose encoding may differ slightly from that of the repeated events.
     let recorded = source.events.iter().take_while(|event| event.sequence < from);
     state.bytes = recorded.chain(&decision.events).map(size::of_event).fold(0, u64::saturating_add);
     if !state.status.is_terminal() {
-        let live = continue_run(definition, &mut state, now, limits, children);
+        let live = continue_run(definition, &mut state, now, limits, environment);
         decision.events.extend(live.events);
         decision.effects = live.effects;
     }
@@ -214,14 +214,14 @@ fn from_copies(
     from: u64,
     now: Timestamp,
     limits: &Limits,
-    children: &dyn Children,
+    environment: &dyn RunEnvironment,
 ) -> (RunState, Decision) {
     let mut state = RunState::new(definition, genesis.clone());
     for event in &source.copied(&genesis.run_id, from) {
         // Sequence numbers have no gaps, so each event is the next one.
         let _ = state.apply(definition, event);
     }
-    let mut turn = Turn::new(definition, &mut state, now, limits, children);
+    let mut turn = Turn::new(definition, &mut state, now, limits, environment);
     turn.diverge(diverged(&source, from, Divergence::Output, ""));
     turn.continue_run();
     turn.end_over_limit();
@@ -234,9 +234,9 @@ fn continue_run(
     state: &mut RunState,
     now: Timestamp,
     limits: &Limits,
-    children: &dyn Children,
+    environment: &dyn RunEnvironment,
 ) -> Decision {
-    let mut turn = Turn::new(definition, state, now, limits, children);
+    let mut turn = Turn::new(definition, state, now, limits, environment);
     turn.continue_run();
     turn.end_over_limit();
     turn.finish()

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::budget::Exceeded;
 use super::replay::Recorded;
-use super::{Children, Decision, Effect, Input, Limits, Refusal, bounds};
+use super::{Decision, Effect, Input, Limits, Refusal, RunEnvironment, bounds};
 use crate::definition::{Definition, Node, NodeIndex};
 use crate::event::data::run::ReplayDiverged;
 use crate::event::data::value::VariableChanged;
@@ -22,7 +22,7 @@ pub(super) struct Turn<'a> {
     pub(super) state: &'a mut RunState,
     pub(super) now: Timestamp,
     pub(super) limits: &'a Limits,
-    pub(super) children: &'a dyn Children,
+    pub(super) environment: &'a dyn RunEnvironment,
     /// The log of the source run, during a replay.
     pub(super) recorded: Option<Recorded<'a>>,
     /// Whether the run waited only for people before this input, so that its duration did not count.
@@ -44,7 +44,7 @@ impl<'a> Turn<'a> {
         state: &'a mut RunState,
         now: Timestamp,
         limits: &'a Limits,
-        children: &'a dyn Children,
+        environment: &'a dyn RunEnvironment,
     ) -> Self {
         // A clock can be set back. Events must not be earlier than preceding events.
         let now = state.last_event_at.map_or(now, |last| now.max(last));
@@ -55,7 +55,7 @@ impl<'a> Turn<'a> {
             state,
             now,
             limits,
-            children,
+            environment,
             recorded: None,
             meter: Meter::new(limits.max_decision_steps),
             appended: 0,

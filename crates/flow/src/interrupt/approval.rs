@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{ANONYMOUS, Ballot, Decided, Judgement, Reply, Via, invalid_answer};
 use crate::definition::config::{GovernanceGateConfig, RejectionPolicy, whole_number};
 use crate::engine::Refusal;
-use crate::state::{Interrupt, Outcome};
+use crate::state::{Interrupt, ResolutionOutcome};
 
 pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
     let mut value = with_action(reply.value)?;
@@ -45,9 +45,9 @@ pub(super) fn judge(interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgemen
     };
     let outcome_of = |votes: Tally| {
         if action == "refine" || votes.granted >= required {
-            Some(Outcome::Accepted)
+            Some(ResolutionOutcome::Accepted)
         } else if votes.rejected >= veto {
-            Some(Outcome::Rejected)
+            Some(ResolutionOutcome::Rejected)
         } else {
             None
         }
@@ -98,9 +98,9 @@ pub(super) fn governed(
     let bypasses = config.override_bypasses_quorum == Some(true);
     let outcome_of = |votes: Tally| {
         if votes.granted >= required || (action == "override" && bypasses) {
-            Some(Outcome::Accepted)
+            Some(ResolutionOutcome::Accepted)
         } else if votes.rejected > 0 {
-            Some(Outcome::Rejected)
+            Some(ResolutionOutcome::Rejected)
         } else {
             None
         }
@@ -126,7 +126,7 @@ pub(super) fn is_listed(interrupt: &Interrupt, voter: &str) -> bool {
     approvers.is_empty() || approvers.iter().any(|name| name == voter)
 }
 
-fn decided(value: Value, outcome: Outcome, ballot: Ballot) -> Judgement {
+fn decided(value: Value, outcome: ResolutionOutcome, ballot: Ballot) -> Judgement {
     Judgement::Decided(Decided { value, outcome, by: ballot.voter.clone(), ballot: Some(ballot), turn: None })
 }
 
@@ -194,8 +194,8 @@ fn count_vote(
     voter: &str,
     action: &str,
     via: Via,
-    outcome_of: impl Fn(Tally) -> Option<Outcome>,
-) -> (Tally, Option<Outcome>) {
+    outcome_of: impl Fn(Tally) -> Option<ResolutionOutcome>,
+) -> (Tally, Option<ResolutionOutcome>) {
     let votes = Votes::with(interrupt, voter, action);
     let now = votes.named.with_at_most_one(votes.anonymous);
     match (outcome_of(now), via) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Decided, Judgement, Reply, matches_schema};
 use crate::definition::{Node, NodeConfig};
 use crate::engine::Refusal;
-use crate::state::{Interrupt, Outcome};
+use crate::state::{Interrupt, ResolutionOutcome};
 
 pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Result<Judgement, Refusal> {
     let value = reply.value;
@@ -29,7 +29,7 @@ pub(super) fn judge(node: &Node, interrupt: &Interrupt, reply: &Reply<'_>) -> Re
         }
         turn => Ok(Judgement::Decided(Decided {
             value: value.clone(),
-            outcome: Outcome::Accepted,
+            outcome: ResolutionOutcome::Accepted,
             by: reply.by.to_owned(),
             ballot: None,
             turn,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use canon::time::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, Outcome, PROTOCOL_VERSION, Span};
+use super::{Attribute, MAX_MOMENTS, MAX_SPANS, Moment, PROTOCOL_VERSION, Span, SpanStatus};
 use super::{interrupt_span, node_span, run_span, trace_id};
 use crate::engine::COST_ATTRIBUTES;
 use crate::event::data::interrupt::InterruptRequested;
@@ -34,7 +34,7 @@ pub(super) struct SpanBuilder<'g> {
     attributes: Vec<(&'static str, Attribute)>,
     start: Timestamp,
     end: Timestamp,
-    outcome: Outcome,
+    outcome: SpanStatus,
     diverged: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'g> SpanBuilder<'g> {
             attributes: Vec::new(),
             start: genesis.created_at,
             end: genesis.created_at,
-            outcome: Outcome::Unset,
+            outcome: SpanStatus::Unset,
             diverged: false,
         }
     }
@@ -87,7 +87,7 @@ impl<'g> SpanBuilder<'g> {
         match &event.data {
             EventData::NodeStarted(started) => self.begin(node_id, started, at),
             EventData::NodeCompleted(completed) => {
-                self.finish(node_id, completed.outputs.as_ref(), at, Outcome::Ok, is_copied);
+                self.finish(node_id, completed.outputs.as_ref(), at, SpanStatus::Ok, is_copied);
             }
             EventData::NodeFailed(failed) => {
                 self.finish(node_id, None, at, failure(&failed.error), is_copied);
@@ -95,7 +95,7 @@ impl<'g> SpanBuilder<'g> {
             EventData::NodeRetried(retried) => {
                 self.finish(node_id, None, at, failure(&retried.last_error), is_copied);
             }
-            EventData::NodeCancelled(_) => self.finish(node_id, None, at, Outcome::Unset, is_copied),
+            EventData::NodeCancelled(_) => self.finish(node_id, None, at, SpanStatus::Unset, is_copied),
             EventData::InterruptRequested(requested) => self.ask(node_id, requested, at),
             EventData::InterruptResolved(resolved) => {
                 self.answer(resolved.interrupt_id.as_str(), at, is_copied);
@@ -109,7 +109,7 @@ impl<'g> SpanBuilder<'g> {
                 ]);
             }
             EventData::ReplayDiverged(_) => self.diverged = true,
-            EventData::RunCompleted(_) => self.outcome = Outcome::Ok,
+            EventData::RunCompleted(_) => self.outcome = SpanStatus::Ok,
             EventData::RunFailed(failed) => self.outcome = failure(&failed.error),
             // These are span events of the run. They neither start nor end a span.
             EventData::RunStarted(_)
@@ -170,7 +170,7 @@ impl<'g> SpanBuilder<'g> {
         let open: Vec<String> =
             self.nodes.iter().filter(|(_, attempt)| attempt.is_open).map(|(id, _)| id.clone()).collect();
         for node_id in open {
-            self.close(&node_id, self.end, Outcome::Unset, Vec::new());
+            self.close(&node_id, self.end, SpanStatus::Unset, Vec::new());
         }
         let open: Vec<String> = self.interrupts.keys().cloned().collect();
         for interrupt_id in open {
@@ -252,7 +252,7 @@ impl<'g> SpanBuilder<'g> {
         node_id: &str,
         outputs: Option<&Map<String, Value>>,
         at: Timestamp,
-        outcome: Outcome,
+        outcome: SpanStatus,
         is_copied: bool,
     ) {
         if is_copied {
@@ -273,7 +273,7 @@ impl<'g> SpanBuilder<'g> {
         &mut self,
         node_id: &str,
         at: Timestamp,
-        outcome: Outcome,
+        outcome: SpanStatus,
         more: Vec<(&'static str, Attribute)>,
     ) {
         let Some(attempt) = self.nodes.get_mut(node_id).filter(|attempt| attempt.is_open) else { return };
@@ -318,7 +318,7 @@ impl<'g> SpanBuilder<'g> {
         attributes.push(("openwop.interrupt_id", text(interrupt_id)));
         attributes.push(("openwop.interrupt_count", Attribute::Integer(interrupt.count)));
         let (span_id, name) = (interrupt_span(run_id, interrupt_id), "openwop.interrupt".to_owned());
-        self.push(span_id, parent, name, (interrupt.start, at), attributes, Outcome::Unset);
+        self.push(span_id, parent, name, (interrupt.start, at), attributes, SpanStatus::Unset);
     }
 
     fn push(
@@ -328,7 +328,7 @@ impl<'g> SpanBuilder<'g> {
         name: String,
         (start, end): (Timestamp, Timestamp),
         attributes: Vec<(&'static str, Attribute)>,
-        outcome: Outcome,
+        outcome: SpanStatus,
     ) {
         // The last one is reserved for the run.
         if self.spans.len() + 1 >= MAX_SPANS {
@@ -369,6 +369,6 @@ fn attribute(value: Option<&Value>) -> Option<Attribute> {
 }
 
 /// The code of an error. The message is left out, because it may quote data of the run.
-fn failure(error: &RunError) -> Outcome {
-    Outcome::Failed(error.code.clone())
+fn failure(error: &RunError) -> SpanStatus {
+    SpanStatus::Failed(error.code.clone())
 }

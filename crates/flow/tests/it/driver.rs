@@ -6,7 +6,8 @@ use std::sync::Arc;
 use canon::time::Timestamp;
 use flow::definition::{Capabilities, Definition, PackTypes, ServedSurfaces};
 use flow::engine::{
-    self, Activity, Children, Decision, Effect, Guide, Input, Limits, Refusal, Reported, TimerKey, decide,
+    self, Activity, Decision, Effect, Guide, Input, Limits, Refusal, Reported, RunEnvironment, TimerKey,
+    decide,
 };
 use flow::event::{Event, EventData, EventKind, event_id, wire};
 use flow::id::{EffectId, NodeId, Principal, RunId, Tenant, WorkflowId};
@@ -64,7 +65,7 @@ pub(crate) struct Environment<'w> {
     pub(crate) mocks: bool,
 }
 
-impl Children for Environment<'_> {
+impl RunEnvironment for Environment<'_> {
     fn exists(&self, workflow_id: &WorkflowId) -> bool {
         self.definitions.contains_key(workflow_id)
     }

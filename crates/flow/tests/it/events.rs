@@ -350,7 +350,10 @@ fn a_member_of_another_type_is_named_in_the_error() {
             let mut payload = payload(&kind, u32::MAX);
             payload.insert(member.clone(), if value.is_boolean() { json!(7) } else { json!(true) });
             let error = EventData::read(kind.clone(), payload).unwrap_err();
-            assert_eq!(error.to_string(), format!("the payload of `{kind}` has `{member}` of another type"));
+            assert_eq!(
+                error.to_string(),
+                format!("the payload of `{kind}` has `{member}` with the wrong type")
+            );
         }
     }
 }

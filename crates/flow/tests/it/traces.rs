@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flow::event::Event;
 use flow::id::{NodeId, RunId};
 use flow::run::{Fork, ForkMode};
-use flow::trace::{Attribute, MAX_SPANS, Outcome, Span, TraceParent, spans};
+use flow::trace::{Attribute, MAX_SPANS, Span, SpanStatus, TraceParent, spans};
 use serde_json::{Value, json};
 
 use crate::driver::{START, World, workflow};
@@ -16,9 +16,9 @@ fn picture(spans: &[Span]) -> Vec<String> {
         for span in spans.iter().filter(|span| span.parent_id == parent) {
             let time = (span.start.since(START), span.end.since(START));
             let outcome = match &span.outcome {
-                Outcome::Ok => "ok",
-                Outcome::Failed(code) => code,
-                Outcome::Unset => "-",
+                SpanStatus::Ok => "ok",
+                SpanStatus::Failed(code) => code,
+                SpanStatus::Unset => "-",
             };
             lines.push(format!("{}{} {}..{} {outcome}", "  ".repeat(depth), span.name, time.0, time.1));
             below(spans, Some(span.span_id), depth + 1, lines);
@@ -94,7 +94,7 @@ fn each_attempt_and_each_iteration_is_a_span_and_failures_have_their_code() {
         .filter(|span| span.name == "openwop.node.core.conformance.side-effect")
         .map(|span| (attribute(span, "openwop.node_attempt").cloned(), span.outcome.clone()))
         .collect();
-    let failed = || Outcome::Failed("broken".into());
+    let failed = || SpanStatus::Failed("broken".into());
     assert_eq!(attempts, [(Some(Attribute::Integer(0)), failed()), (Some(Attribute::Integer(1)), failed())]);
     assert_eq!(spans[0].outcome, failed());
 }

@@ -6,7 +6,7 @@ use canon::budget;
 use serde_json::{Map, Value};
 
 use super::amend::{self, Correction, Resolution};
-use super::answers::Answered;
+use super::answers::AttemptAnswers;
 use super::evidence::{self, Artifact, ContextUpdate, Evidence};
 use super::ledger::Ledger;
 use super::notes::KeptNotes;
@@ -201,7 +201,7 @@ impl<'a> EvaluatedAttempt<'a> {
             evidence.reasons.push(verify::list_reason(fault, &step.step_id));
         }
         evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
-        let answered = Answered {
+        let answered = AttemptAnswers {
             sent: values.iter().collect(),
             recorded: people::recorded(state, node),
             unanswered: request.people.unanswered,

@@ -37,7 +37,7 @@ pub(super) enum AnsweredBy {
 }
 
 /// All answers that count for an attempt.
-pub(super) struct Answered<'a> {
+pub(super) struct AttemptAnswers<'a> {
     /// The artifacts of the attempt: the caller's claims, then the answers of people.
     pub(super) sent: Vec<&'a Value>,
     /// The answers that people gave directly since the step became pending.
@@ -50,7 +50,7 @@ pub(super) struct Answered<'a> {
 /// The unanswered needs of a step, each with the reason to block.
 pub(super) fn unmet<'s>(
     step: &'s Step,
-    answered: &Answered<'_>,
+    answered: &AttemptAnswers<'_>,
     context: &Map<String, Value>,
 ) -> Vec<(Need<'s>, Reason)> {
     let needs = needs(step, context);
@@ -196,7 +196,7 @@ fn reason(
     let fix = if step.require_person && need.giver == Giver::User {
         format!(
             "The run waits for a person. Tell the user to answer on the page of session {session_id} in the console \
-             (`/sessions/{session_id}`), then advance again with the step's output. A client that \
+             (`/console/sessions/{session_id}`), then advance again with the step's output. A client that \
              supports elicitation asks the user itself when you advance again. Do not send a `wr.user_answer`: it is not \
              accepted here. After a refusal, change what was refused first.",
         )
@@ -204,7 +204,7 @@ fn reason(
         format!(
             "Ask and wait for the answer. Do not answer for the user. {}Then advance again with the step's other output, and \
              this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a refusal, change what was \
-             refused and ask again. The user can also answer in the console (`/sessions/{session_id}`); then \
+             refused and ask again. The user can also answer in the console (`/console/sessions/{session_id}`); then \
              advance again without the artifact.",
             need.caution(),
             need.example()

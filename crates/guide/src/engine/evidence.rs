@@ -4,7 +4,7 @@ use canon::digest::Digest;
 use serde_json::{Map, Value};
 
 use super::EngineError;
-use super::answers::{self, Answered};
+use super::answers::{self, AttemptAnswers};
 use super::reasons::Reason;
 use crate::interpret::Decision;
 use crate::record::budgets::{ARTIFACT_BYTES, ARTIFACTS, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
@@ -316,7 +316,7 @@ impl Evidence {
     pub(super) fn take_answers(
         &mut self,
         step: &Step,
-        answered: &Answered<'_>,
+        answered: &AttemptAnswers<'_>,
         context: &Map<String, Value>,
         autonomy: Autonomy,
     ) {

@@ -140,7 +140,7 @@ fn a_block_says_what_happened_and_where_to_answer() {
         let next = run.advance(&root, Call { artifacts, people, ..Call::notes("done") });
         let blocker = blocker(&run, &next);
         assert!(blocker.message.contains(expected), "{expected}: {}", blocker.message);
-        let place = format!("`/sessions/{}`", run.state.session_id());
+        let place = format!("`/console/sessions/{}`", run.state.session_id());
         let fix = blocker.suggested_fix.unwrap();
         assert!(fix.contains(&place) && fix.ends_with("first."), "{fix}");
     }

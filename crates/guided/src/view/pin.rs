@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use canon::error::Envelope;
-use catalogue::Found;
+use catalogue::ResolvedWorkflow;
 use guide::project::summary::{SessionSummary, session_summary};
 use guide::record::{RunId, SessionId, StepName, WorkflowHash, WorkflowSourceKind};
 use guide::workflow::compiled::{CompiledWorkflow, Step};
@@ -28,7 +28,7 @@ pub struct Pin {
     /// The pinned workflow, or why it cannot be read.
     pub pinned: Result<Arc<CompiledWorkflow>, Refusal>,
     /// The workflow that the current source compiles to, or why it does not compile.
-    pub today: Result<Arc<Found>, Envelope>,
+    pub today: Result<Arc<ResolvedWorkflow>, Envelope>,
     /// The current text of the source.
     pub source: Option<String>,
 }
@@ -102,7 +102,7 @@ impl Guided {
         &self,
         run: &SessionSummary,
         is_open: impl Fn(&Path) -> bool + Send + 'static,
-    ) -> Result<Arc<Found>, Envelope> {
+    ) -> Result<Arc<ResolvedWorkflow>, Envelope> {
         let (catalogue, workflow_id) = (self.catalogue.clone(), run.workflow_id.clone());
         let seen = run.repo_root.as_ref().map(PathBuf::from);
         blocking(move || {

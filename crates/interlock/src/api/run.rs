@@ -20,7 +20,7 @@ pub(crate) struct Run(Value);
 
 /// How a run is, in the words that the console uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RunOutcome {
     Pending,
     Running,
     Waiting,
@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(crate) const ALL: [Self; 9] = [
         Self::Pending,
         Self::Running,
@@ -114,19 +114,19 @@ impl Run {
         self.text("status").and_then(RunStatus::parse).unwrap_or_default()
     }
 
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> RunOutcome {
         match self.status() {
-            RunStatus::Pending => Outcome::Pending,
-            RunStatus::Running => Outcome::Running,
+            RunStatus::Pending => RunOutcome::Pending,
+            RunStatus::Running => RunOutcome::Running,
             RunStatus::WaitingApproval | RunStatus::WaitingInput | RunStatus::WaitingExternal => {
-                Outcome::Waiting
+                RunOutcome::Waiting
             }
-            RunStatus::Paused => Outcome::Paused,
-            RunStatus::Completed => Outcome::Completed,
-            RunStatus::Failed if self.error_code() == Some(REJECTED) => Outcome::Rejected,
-            RunStatus::Failed => Outcome::Failed,
-            RunStatus::Cancelling => Outcome::Cancelling,
-            RunStatus::Cancelled => Outcome::Cancelled,
+            RunStatus::Paused => RunOutcome::Paused,
+            RunStatus::Completed => RunOutcome::Completed,
+            RunStatus::Failed if self.error_code() == Some(REJECTED) => RunOutcome::Rejected,
+            RunStatus::Failed => RunOutcome::Failed,
+            RunStatus::Cancelling => RunOutcome::Cancelling,
+            RunStatus::Cancelled => RunOutcome::Cancelled,
         }
     }
 
@@ -210,7 +210,7 @@ impl NodeState {
         match self {
             Self::Completed => ("✓", GOOD),
             Self::Failed => ("⊗", BAD),
-            Self::Running => ("◐", Outcome::Running.style()),
+            Self::Running => ("◐", RunOutcome::Running.style()),
             Self::Waiting => ("◷", WARNING),
             Self::Skipped => ("»", DIM),
             Self::NotStarted => ("◌", DIM),
@@ -332,11 +332,11 @@ mod tests {
     fn a_rejected_approval_is_not_a_failure() {
         let failed =
             |code: &str| Run::new(json!({"status": "failed", "error": {"code": code, "message": "m"}}));
-        assert_eq!(failed("interrupt_rejected").outcome(), Outcome::Rejected);
-        assert_eq!(failed("upstream_timeout").outcome(), Outcome::Failed);
+        assert_eq!(failed("interrupt_rejected").outcome(), RunOutcome::Rejected);
+        assert_eq!(failed("upstream_timeout").outcome(), RunOutcome::Failed);
         for status in RunStatus::ALL {
             let run = Run::new(json!({"status": status.as_str()}));
-            assert!(Outcome::ALL.contains(&run.outcome()), "{status}");
+            assert!(RunOutcome::ALL.contains(&run.outcome()), "{status}");
         }
     }
 

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use super::{OutputFormat, Target};
 use crate::completion;
 
-/// List and answer the questions that runs ask people.
+/// List, show and decide the approvals and questions that runs wait for.
 #[derive(Debug, Args)]
 pub(crate) struct Approvals {
     #[command(subcommand)]
@@ -17,13 +17,13 @@ pub(crate) struct Approvals {
 pub(crate) enum ApprovalsCommand {
     List(ApprovalsList),
     Show(ApprovalsShow),
-    /// Approve; the runs continue.
+    /// Approve. The runs continue.
     #[command(after_help = "\
 Examples:
   Approve with a reason:
     interlock approvals approve 7b12c09e --reason \"customer facing\"")]
     Approve(ApprovalsDecide),
-    /// Reject; the runs follow their rejected path, or end.
+    /// Reject. Each run follows its path for rejection, or ends.
     #[command(after_help = "\
 Examples:
   Reject with a reason:
@@ -41,17 +41,17 @@ impl ApprovalsCommand {
     }
 }
 
-/// List open questions, the most urgent first.
+/// List pending approvals and questions, most urgent first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What waits for a person:
+  Everything that waits for a person:
     interlock approvals list
 
-  Also what waits for an external event or an agent:
+  Include what waits for an external event or an agent:
     interlock approvals list --all")]
 pub(crate) struct ApprovalsList {
-    /// Also list what waits for an external event or an agent.
+    /// Also list runs that wait for an external event or an agent.
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -59,14 +59,14 @@ pub(crate) struct ApprovalsList {
     pub(crate) target: Target,
 }
 
-/// Show a question with everything that is to be decided.
+/// Show a pending approval or question in full.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   Read before you approve:
     interlock approvals show 7b12c09e")]
 pub(crate) struct ApprovalsShow {
-    /// The run.
+    /// The run that waits.
     #[arg(value_name = "RUN", add = ArgValueCandidates::new(completion::waiting_runs))]
     pub(crate) id: String,
 
@@ -77,11 +77,11 @@ pub(crate) struct ApprovalsShow {
 /// The questions to decide.
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsDecide {
-    /// The runs.
+    /// The runs that wait.
     #[arg(value_name = "RUN", required = true, add = ArgValueCandidates::new(completion::waiting_runs))]
     pub(crate) ids: Vec<String>,
 
-    /// Why; recorded with the decision.
+    /// The reason, recorded with the decision.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 

@@ -41,20 +41,21 @@ impl ContextCommand {
 /// Add a context, after checking that its server accepts the key.
 ///
 /// The key itself is never written to contexts.toml and never printed: a context refers to an
-/// environment variable or to a file. With --key-stdin the key is saved in a file of its own that only you can read.
+/// environment variable or to a file. With --key-stdin, the key is saved in a separate file that
+/// only you can read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  A server whose key is in a file of a password manager:
+  Read the key from a file whenever it is needed:
     interlock context add prod https://interlock.example --key file:/run/secrets/interlock
 
-  Paste the key, and ask before every change:
+  Paste the key, and ask for confirmation before every change:
     interlock context add prod https://interlock.example --key-stdin --confirm-always")]
 pub(crate) struct ContextAdd {
-    /// The name.
+    /// The name of the context.
     pub(crate) name: String,
 
-    /// The URL of the server. It must begin with https://, except on this machine.
+    /// The URL of the server. It must begin with https://, unless the server is on this machine.
     pub(crate) url: String,
 
     /// Where the key is: env:NAME or file:PATH.
@@ -65,15 +66,15 @@ pub(crate) struct ContextAdd {
     #[arg(long)]
     pub(crate) key_stdin: bool,
 
-    /// A PEM file with the certificate authorities to trust instead of the system's.
+    /// A PEM file with the certificate authorities to trust instead of those of the system.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// Ask before every change, also of a single run.
+    /// Ask for confirmation before every change, even to a single run.
     #[arg(long)]
     pub(crate) confirm_always: bool,
 
-    /// Do not contact the server.
+    /// Add the context without contacting its server.
     #[arg(long)]
     pub(crate) no_check: bool,
 
@@ -95,16 +96,16 @@ pub(crate) struct ContextList {
     pub(crate) answering: OutputFormat,
 }
 
-/// Choose the context of later commands.
+/// Set the context that later commands use by default.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   interlock context use prod
 
-  Back to the server of the data directory:
+  Return to the server of the data directory:
     interlock context use local")]
 pub(crate) struct ContextUse {
-    /// The name.
+    /// The name of the context.
     #[arg(add = ArgValueCandidates::new(completion::contexts))]
     pub(crate) name: String,
 
@@ -118,7 +119,7 @@ pub(crate) struct ContextUse {
 Examples:
   interlock context show prod")]
 pub(crate) struct ContextShow {
-    /// The name.
+    /// The name of the context.
     #[arg(add = ArgValueCandidates::new(completion::contexts))]
     pub(crate) name: String,
 
@@ -132,7 +133,7 @@ pub(crate) struct ContextShow {
 Examples:
   interlock context delete prod")]
 pub(crate) struct ContextDelete {
-    /// The name.
+    /// The name of the context.
     #[arg(add = ArgValueCandidates::new(completion::contexts))]
     pub(crate) name: String,
 

@@ -27,14 +27,14 @@ Examples:
   Create the tables; the URL is in an environment variable:
     interlock database init --database env:DATABASE_URL
 
-  Create the tables in the database that the settings name:
+  Create the tables in the database from the settings:
     interlock database init")]
 pub(crate) struct DatabaseInit {
     #[command(flatten)]
     pub(crate) target: DatabaseTarget,
 }
 
-/// Bring the tables to the version that this program needs.
+/// Upgrade the tables to the version that this program needs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -58,7 +58,8 @@ pub(crate) struct DatabaseCheck {
 
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseTarget {
-    /// The database: a URL, or `env:NAME` or `file:/path` with the URL. Default: `database.url` of the settings.
+    /// The database: a URL, or `env:NAME` or `file:/path` to read the URL from. Default:
+    /// `database.url` in the settings.
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,
 

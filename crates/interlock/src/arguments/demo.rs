@@ -19,7 +19,7 @@ Examples:
   Approve automatically and exit when the notes are published:
     interlock demo --approve
 
-  Be the agent of the example, as a program that `interlock serve` starts (see
+  Play the agent of the example, so that `interlock serve` can start it as a program (see
   docs/how-to/run-an-agent.md):
     interlock demo --agent
 

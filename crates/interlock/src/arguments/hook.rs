@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 /// Reads one hook event from standard input and prints the response that the client expects. If the
 /// agent stops while a step of this workspace's run is pending, it is asked to continue, unless the
 /// run waits for a person or has a checkpoint. Edits are denied while the pending step is read-only.
-/// When a conversation starts, the agent gets the open run. The hook changes nothing, and prints
-/// nothing if it cannot answer.
+/// When a conversation starts, the agent receives the open run, so that it can continue. The hook
+/// changes nothing, and prints nothing if it has no instruction for the client.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

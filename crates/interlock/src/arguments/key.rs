@@ -19,7 +19,7 @@ Examples:
   Show the signing keys and the API keys:
     interlock key list
 
-  Which API keys are valid, for a script:
+  Print the ids of the valid API keys, for a script:
     interlock key list --json | jq '.apiKeys[] | select(.status == \"valid\") | .id'")]
     List(OutputFormat),
 
@@ -74,7 +74,7 @@ pub(crate) struct NewApiKey {
     #[arg(long, value_name = "ID", conflicts_with = "scopes")]
     pub(crate) session: Option<String>,
 
-    /// A test key, which may force versions of the engine.
+    /// Create a key for test suites, which may force engine versions and use mock providers.
     #[arg(long)]
     pub(crate) test: bool,
 

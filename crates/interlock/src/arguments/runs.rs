@@ -10,8 +10,8 @@ use crate::completion;
 
 /// List, inspect and control runs.
 ///
-/// A run is named by its id, by 6 or more characters of the start or the end of its id, by the URL of
-/// its page in the console, or by `last` or `last:WORKFLOW`.
+/// RUN is the id of a run, at least 6 characters from the start or the end of its id, the URL of its
+/// page in the console, `last` for the latest run, or `last:WORKFLOW` for the latest run of a workflow.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ Examples:
   One run:
     interlock runs cancel a203eaf0 --reason \"wrong version\"
 
-  All running backfills; asks first on a terminal, and needs --yes in a script:
+  All running backfills. Asks for confirmation; a script must pass --yes:
     interlock runs cancel --filter 'workflow:backfill status:running'")]
     Cancel(RunsControl),
     /// Pause runs. They keep their state until they are resumed.
@@ -39,7 +39,7 @@ Examples:
   Pause one run:
     interlock runs pause a203eaf0
 
-  Pause everything that runs, without a question:
+  Pause all running runs without confirmation:
     interlock runs pause --filter status:running --yes --reason maintenance")]
     Pause(RunsControl),
     /// Resume paused runs.
@@ -74,7 +74,7 @@ impl RunsCommand {
 /// Selects runs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RunsFilter {
-    /// Only runs with one of these states, separated by commas: pending, running, waiting, paused,
+    /// Only runs in one of these states, separated by commas: pending, running, waiting, paused,
     /// completed, rejected, failed, cancelling, cancelled.
     #[arg(long, value_name = "S,…", add = ArgValueCandidates::new(completion::statuses))]
     pub(crate) status: Option<String>,
@@ -107,28 +107,28 @@ pub(crate) struct RunsFilter {
 /// List runs, newest first.
 ///
 /// FILTER is text to search for in ids, workflows, tags and errors, or `key:value`: status, workflow,
-/// tag, by, after, before, longer, shorter, error, id. Values separated by commas are alternatives; `-` before a
-/// filter excludes. Times are instants (RFC 3339) or relative (`-24h`).
+/// tag, by, after, before, longer, shorter, error, id. Values separated by commas are alternatives; `-`
+/// before a filter excludes the matching runs. Times are instants (RFC 3339) or relative (`-24h`).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What failed since yesterday:
+  Runs that failed in the last 24 hours:
     interlock runs list --since 24h --status failed,rejected
 
-  The same as a filter, without one workflow. A filter that begins with a hyphen comes after `--`:
+  The same with filters, excluding one workflow. Put filters that begin with a hyphen after `--`:
     interlock runs list -- status:failed,rejected after:-24h -workflow:nightly
 
   The ids of running runs, for a script:
     interlock runs list --status running | cut -f3")]
 pub(crate) struct RunsList {
-    /// Text, or key:value.
+    /// Text to search for, or key:value.
     #[arg(value_name = "FILTER", add = ArgValueCandidates::new(completion::filter_keys))]
     pub(crate) filter: Vec<String>,
 
     #[command(flatten)]
     pub(crate) select: RunsFilter,
 
-    /// The most runs to list.
+    /// The maximum number of runs to list.
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) limit: usize,
 
@@ -202,11 +202,11 @@ pub(crate) struct RunsTail {
     #[arg(value_name = "RUN", add = ArgValueCandidates::new(completion::open_runs))]
     pub(crate) id: String,
 
-    /// Start after this event.
+    /// Start after the event with this number.
     #[arg(long, value_name = "N")]
     pub(crate) since: Option<u64>,
 
-    /// Only errors.
+    /// Print only errors.
     #[arg(long)]
     pub(crate) errors: bool,
 
@@ -218,7 +218,7 @@ pub(crate) struct RunsTail {
     pub(crate) target: Target,
 }
 
-/// Answer what a run waits for.
+/// Answer the approval or question that a run waits for.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("answer").required(true).args(["approve", "reject", "value", "field"]))]
 #[command(after_help = "\
@@ -234,7 +234,7 @@ pub(crate) struct RunsAnswer {
     #[arg(value_name = "RUN", add = ArgValueCandidates::new(completion::waiting_runs))]
     pub(crate) id: String,
 
-    /// The node that waits. Default: the one that the run shows.
+    /// The waiting node. Default: the one that `runs show` names.
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
 
@@ -254,7 +254,7 @@ pub(crate) struct RunsAnswer {
     #[arg(long, value_name = "K=V")]
     pub(crate) field: Vec<String>,
 
-    /// Why; recorded with the decision.
+    /// The reason, recorded with the decision.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 
@@ -278,7 +278,7 @@ pub(crate) struct RunsControl {
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
 
-    /// Why; recorded with the run.
+    /// The reason, recorded with the run.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 
@@ -292,10 +292,10 @@ pub(crate) struct RunsControl {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ForkModeArgument {
-    /// Run again from the event; effects happen again.
+    /// Run again from the event, with new effects.
     #[default]
     Branch,
-    /// Repeat the recorded run without its effects.
+    /// Repeat the recorded run, without effects.
     Replay,
 }
 
@@ -313,10 +313,12 @@ pub(crate) struct RunsFork {
     #[arg(value_name = "RUN", add = ArgValueCandidates::new(completion::runs))]
     pub(crate) id: String,
 
-    /// The first event that is done again: its number, or the node it belongs to. Required for a branch.
+    /// Where to start: the number of the first event to repeat, or a node id for the first event of
+    /// that node. Required for a branch.
     #[arg(long, value_name = "EVENT|NODE")]
     pub(crate) from: Option<String>,
 
+    /// Whether the new run repeats effects.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: ForkModeArgument,
 
@@ -332,7 +334,7 @@ pub(crate) struct RunsFork {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  What was different this time:
+  Find out what was different this time:
     interlock runs diff a203eaf0 4410be7d
 
   Also compare generated ids and times:
@@ -340,7 +342,7 @@ Examples:
 
 Exit codes:
   0  the runs do not differ
-  1  they do")]
+  1  the runs differ")]
 pub(crate) struct RunsDiff {
     /// The first run.
     #[arg(value_name = "A", add = ArgValueCandidates::new(completion::runs))]
@@ -360,7 +362,7 @@ pub(crate) struct RunsDiff {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RunsExportFormat {
-    /// One document per run: snapshot, events, definition; without secrets.
+    /// One document per run with its snapshot, events and definition, without secrets.
     #[default]
     Bundle,
     /// One event per line.
@@ -385,10 +387,11 @@ pub(crate) struct RunsExport {
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// What to export of each run.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: RunsExportFormat,
 
-    /// Replace an existing file.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 

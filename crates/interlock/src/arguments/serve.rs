@@ -9,9 +9,9 @@ use clap::Args;
 ///
 /// Agents connect over MCP at /mcp and are guided through workflows as with `interlock mcp`.
 ///
-/// All data is in the data directory, runs in one SQLite file, or in PostgreSQL with --database. An
-/// acknowledged run is durable.
-/// However the process ends, the next `serve` continues all unfinished runs.
+/// All data is stored in the data directory; runs are in one SQLite file, or in PostgreSQL with
+/// --database. A run is durable once the server has acknowledged it: even after a crash, the next
+/// `serve` continues all unfinished runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,13 +49,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR")]
     pub(crate) workflows: Vec<PathBuf>,
 
-    /// The URL under which clients reach this host, if it is behind a proxy, such as
+    /// The URL that clients use to reach this server, if it is behind a proxy, such as
     /// `https://host.example`.
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 
-    /// Store runs in PostgreSQL instead of the data directory: a URL, or `env:NAME` or `file:/path` with
-    /// the URL. Run `interlock database init` once before.
+    /// Store runs in this PostgreSQL database instead of the data directory: a URL, or `env:NAME` or
+    /// `file:/path` to read the URL from. Run `interlock database init` once first.
     #[arg(long, value_name = "URL", conflicts_with = "new_database")]
     pub(crate) database: Option<String>,
 
@@ -65,8 +65,9 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) new_database: bool,
 
-    /// Accept MCP requests (`/mcp` and `/v1/mcp`) from this machine without a key, for example to run the MCP conformance suite.
-    /// Everything else still requires one. Only on a loopback address without `--public-url`.
+    /// Accept MCP requests (`/mcp` and `/v1/mcp`) from this machine without a key, for example to run
+    /// the MCP conformance suite. All other requests still require a key. Allowed only on a loopback
+    /// address without `--public-url`.
     #[arg(long)]
     pub(crate) mcp_without_key: bool,
 }

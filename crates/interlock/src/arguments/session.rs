@@ -96,7 +96,7 @@ pub(crate) struct SessionShow {
 
 /// Follow a session: print each new event on one line when it is recorded.
 ///
-/// Ctrl-C ends it. With --json, each line is a JSON document.
+/// Press Ctrl-C to stop. With --json, each line is a JSON document.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -125,10 +125,11 @@ pub(crate) struct SessionTail {
     pub(crate) answering: OutputFormat,
 }
 
-/// Verify every byte of sessions and their data, and that they were not edited.
+/// Verify that sessions and their data are not damaged and were not edited.
 ///
-/// The chain of a session authenticates its log with the integrity key of the data directory. A session that was last written
-/// by a version without chains has none. This is reported but is not an error; its next step begins one.
+/// The chain of a session authenticates its log with the integrity key of the data directory. A
+/// session last written by a version without chains has no chain; this is reported but is not an
+/// error, and its next step starts one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -138,7 +139,7 @@ Examples:
   Verify one session and print JSON:
     interlock session verify sess_h4x --json
 
-  Is the step that this token was issued for still in the log?
+  Check that the step of this token is still in the log:
     interlock session verify --token ct_AbC...
 
 Exit codes:
@@ -154,12 +155,12 @@ pub(crate) struct SessionVerify {
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
 
-    /// Also report sessions whose chain is missing, or began after their first event.
+    /// Fail also for sessions whose chain is missing or starts after their first event.
     #[arg(long)]
     pub(crate) require_chain: bool,
 
-    /// A token of an earlier reply: its step must still be in the log. May be given several times. Without IDs only the
-    /// sessions of the tokens are checked.
+    /// A token from an earlier reply, whose step must still be in the log; may be repeated. Without
+    /// session ids, only the sessions of the tokens are verified.
     #[arg(long, value_name = "TOKEN", conflicts_with = "all")]
     pub(crate) token: Vec<String>,
 
@@ -200,7 +201,7 @@ pub(crate) struct SessionExport {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Sign the file with this Ed25519 key (PKCS #8, PEM). The signature is written to a file with `.sig` after its name.
+    /// Sign the file with this Ed25519 key (PKCS #8, PEM). The signature is written to FILE.sig.
     #[arg(long, value_name = "KEY")]
     pub(crate) sign: Option<PathBuf>,
 
@@ -237,11 +238,12 @@ pub(crate) struct SessionImport {
     #[arg(long)]
     pub(crate) as_new: bool,
 
-    /// Import only if this key signed the file: a public key in PEM. May be given several times; one of them must have signed.
+    /// Import the file only if it is signed with this public key (PEM); may be repeated, one match is
+    /// enough.
     #[arg(long, value_name = "KEY")]
     pub(crate) trusted_key: Vec<PathBuf>,
 
-    /// Where the signature is; without it, in a file with the name of the bundle and `.sig`.
+    /// The signature file. Default: FILE.sig.
     #[arg(long, value_name = "SIGNATURE", requires = "trusted_key")]
     pub(crate) signature: Option<PathBuf>,
 

@@ -27,8 +27,8 @@ impl Shell {
 
 /// Print the completion script of a shell.
 ///
-/// It completes commands, options and values: contexts, workflows, states and runs. Source it when
-/// the shell starts, so that it always matches the installed version.
+/// The script completes commands, options and values: contexts, workflows, states and runs. Source
+/// it when the shell starts, so that it always matches the installed version.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -52,6 +52,6 @@ Examples:
   interlock man ~/.local/share/man/man1
   man interlock-runs-list")]
 pub(crate) struct Man {
-    /// The folder; it is created if missing, and pages in it are replaced.
+    /// The folder for the pages. It is created if missing; existing pages are replaced.
     pub(crate) dir: PathBuf,
 }

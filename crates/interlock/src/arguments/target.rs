@@ -9,7 +9,7 @@ use crate::completion;
 /// The server, and the output format.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Target {
-    /// The server: a name of `interlock context list`, or `local` for the server of the data
+    /// The server: a context from `interlock context list`, or `local` for the server of the data
     /// directory. Default: INTERLOCK_CONTEXT, then the context chosen with `interlock context use`.
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::contexts))]
     pub(crate) context: Option<String>,

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use super::{OutputFormat, Target};
 use crate::completion;
 
-/// Manage webhooks: URLs that get events of runs.
+/// Manage webhooks: URLs that receive run events.
 #[derive(Debug, Args)]
 pub(crate) struct Webhooks {
     #[command(subcommand)]
@@ -48,17 +48,17 @@ pub(crate) struct WebhooksList {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  Learn when runs end:
+  Get notified when runs complete or fail:
     interlock webhooks new https://example.com/hook --event run.completed --event run.failed")]
 pub(crate) struct WebhooksNew {
     /// The URL that deliveries are posted to.
     pub(crate) url: String,
 
-    /// An event type, such as run.completed; may be repeated.
+    /// An event type to receive, such as run.completed; may be repeated.
     #[arg(long = "event", value_name = "TYPE", required = true)]
     pub(crate) events: Vec<String>,
 
-    /// Only events of runs with this tag; may be repeated.
+    /// Receive only events of runs with this tag; may be repeated.
     #[arg(long = "tag", value_name = "T")]
     pub(crate) tags: Vec<String>,
 
@@ -66,13 +66,13 @@ pub(crate) struct WebhooksNew {
     pub(crate) target: Target,
 }
 
-/// List deliveries of a webhook that were given up.
+/// List the failed deliveries of a webhook, which are no longer retried.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   interlock webhooks deliveries wh_EXAMPLE")]
 pub(crate) struct WebhooksDeliveries {
-    /// The webhook.
+    /// The id of the webhook.
     #[arg(value_name = "WEBHOOK", add = ArgValueCandidates::new(completion::webhooks))]
     pub(crate) id: String,
 
@@ -80,17 +80,17 @@ pub(crate) struct WebhooksDeliveries {
     pub(crate) target: Target,
 }
 
-/// Send a delivery again that was given up.
+/// Retry a failed delivery.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   interlock webhooks redeliver wh_EXAMPLE dlv_EXAMPLE")]
 pub(crate) struct WebhooksRedeliver {
-    /// The webhook.
+    /// The id of the webhook.
     #[arg(value_name = "WEBHOOK", add = ArgValueCandidates::new(completion::webhooks))]
     pub(crate) id: String,
 
-    /// The delivery, as `webhooks deliveries` lists it.
+    /// The id of the delivery, from `webhooks deliveries`.
     pub(crate) delivery: String,
 
     #[command(flatten)]
@@ -103,7 +103,7 @@ pub(crate) struct WebhooksRedeliver {
 Examples:
   interlock webhooks delete wh_EXAMPLE --yes")]
 pub(crate) struct WebhooksDelete {
-    /// The webhook.
+    /// The id of the webhook.
     #[arg(value_name = "WEBHOOK", add = ArgValueCandidates::new(completion::webhooks))]
     pub(crate) id: String,
 

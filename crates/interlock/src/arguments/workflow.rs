@@ -100,7 +100,7 @@ Examples:
   List all workflows:
     interlock workflow list
 
-  Only workflows with the tag `review`, as JSON:
+  Only workflows with the tag `review_audit`, as JSON:
     interlock workflow list --tag review_audit --json
 
   Include an additional folder:
@@ -124,7 +124,7 @@ pub(crate) struct WorkflowList {
     pub(crate) target: Target,
 }
 
-/// Show a guided workflow as a run would be pinned to it, or a run workflow as it was registered.
+/// Show a workflow: a guided workflow as compiled for a new run, or a run workflow as registered.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -168,18 +168,19 @@ pub(crate) struct WorkflowValidate {
     pub(crate) answering: OutputFormat,
 }
 
-/// Play a guided workflow with scripted answers, and compare what happens with what the script expects.
+/// Test a guided workflow by playing it with scripted answers.
 ///
-/// The run is played by the same service that agents call, in memory: the data directory is neither read nor
-/// written. Each call names the step that must be pending and sends its notes, artifacts and context; it must be
-/// accepted, or blocked by exactly the given codes. At the end the run must be complete, or wait at the given step.
+/// The run uses the same service that agents call, in memory; the data directory is neither read nor
+/// written. Each call in the script names the step that must be pending and sends notes, artifacts
+/// and context. The call must be accepted, or blocked with exactly the given codes. At the end, the
+/// run must be complete, or wait at the given step.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   Play workflows/release.test.yaml against workflows/release.yaml:
     interlock workflow test workflows/release.yaml
 
-  Several scripts, for a build:
+  Play several scripts, in a build:
     interlock workflow test workflows/release.yaml --script tests/happy.yaml --script tests/blocked.json --json
 
 A script:
@@ -196,19 +197,19 @@ A script:
       notes: Ship it.
       artifacts: [{kind: wr.review_verdict, verdict: clean, findings: []}]
       context: {approved: true}
-  expect: {gaps: 0}         # or {pending: decide}; complete without
+  expect: {gaps: 0}         # the run must be complete; with {pending: decide}, wait at that step
 
 Exit codes:
-  0  every script went as expected
-  1  one did not, or the workflow is not valid; the first difference is shown
+  0  every script matched
+  1  a script did not match, or the workflow is invalid; the first difference is printed
   2  a file could not be read")]
 pub(crate) struct WorkflowTest {
     /// The workflow file: .json, .yaml or .yml.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// A script: .json, .yaml or .yml; may be given several times. Without it, the file beside the workflow with `.test` in its
-    /// name: release.test.yaml for release.yaml.
+    /// A script: .json, .yaml or .yml; may be repeated. Default: the file next to the workflow with
+    /// `.test` in its name, such as release.test.yaml for release.yaml.
     #[arg(long, value_name = "SCRIPT")]
     pub(crate) script: Vec<PathBuf>,
 
@@ -216,14 +217,14 @@ pub(crate) struct WorkflowTest {
     pub(crate) answering: OutputFormat,
 }
 
-/// Draw a guided workflow: its steps in order, loops, conditions, and where a person is asked.
+/// Draw a guided workflow: steps, loops, conditions, and where a person must decide.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   In the terminal:
     interlock workflow preview workflows/release.yaml
 
-  A picture, and one for a Markdown document:
+  As an image, and as Mermaid for a Markdown document:
     interlock workflow preview workflows/release.yaml -o release.svg
     interlock workflow preview workflows/release.yaml --format mermaid")]
 pub(crate) struct WorkflowPreview {
@@ -231,15 +232,15 @@ pub(crate) struct WorkflowPreview {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The format; without it the one of the output file's name, or text.
+    /// The format. Default: from the name of the output file, or text.
     #[arg(long, value_enum)]
     pub(crate) format: Option<PreviewFormat>,
 
-    /// The file to write; standard output without.
+    /// The file to write. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Replace the file if it exists.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 

@@ -60,8 +60,7 @@ pub(crate) struct ManifestInput {
     #[arg(long, value_name = "FILE", requires = "manifest")]
     pub(crate) inputs: Option<PathBuf>,
 
-    /// The request without its `manifest`, JSON: organisation, project, role, run or session,
-    /// context.
+    /// The rest of the request, JSON: organisation, project, role, run or session, context.
     #[arg(long, value_name = "FILE", requires = "manifest")]
     pub(crate) context: PathBuf,
 }
@@ -146,9 +145,8 @@ pub(crate) struct WorkspaceTarget {
 
 /// Apply a plan, as a whole or not at all.
 ///
-/// Everything is fetched and checked first. An earlier failure changes nothing, a later one is
-/// rolled back, and the next call recovers after a crash. Applying an unchanged plan again costs
-/// almost nothing.
+/// Everything is fetched and checked before the first change, and a later failure is rolled back.
+/// After a crash, the next `apply` recovers. Applying an unchanged plan again costs almost nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -357,7 +355,7 @@ pub(crate) struct WorkspaceRelease {
 /// How thoroughly `apply` checks a plan that is already applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VerifyLevel {
-    /// Trust the lease.
+    /// Check no files; trust the record of the last apply.
     None,
     /// Compare file metadata, and the bytes of files that look different.
     Stat,

@@ -106,7 +106,7 @@ fn show(arguments: &ApprovalsShow, globals: &Globals) -> Result<ExitStatus, Fail
         return Ok(ExitStatus::success_if(run.interrupt().is_some()));
     }
     let Some(interrupt) = interrupt else {
-        output::text(&format!("Run {} waits for nothing.", run.short_id()))?;
+        output::text(&format!("Run {} does not wait for an answer.", run.short_id()))?;
         return Ok(ExitStatus::Negative);
     };
     let now = Timestamp(SystemClock.now_ms());

@@ -106,7 +106,7 @@ fn add(arguments: &ContextAdd, contexts: &mut Contexts) -> Result<(), Failure> {
     check_name(&arguments.name).map_err(usage)?;
     let url = check_url(&arguments.url).map_err(usage)?;
     if contexts.all().iter().any(|context| context.name == arguments.name) && !arguments.replace {
-        let message = format!("Context `{}` exists already.", arguments.name);
+        let message = format!("Context `{}` already exists.", arguments.name);
         return Err(Envelope::new(CommandErrorCode::OutputExists, message)
             .suggest("Pass --replace to replace it, or choose another name.")
             .into());

@@ -18,7 +18,7 @@ pub(crate) fn run(command: &DatabaseCommand, globals: &Globals) -> Result<ExitSt
         None => database_url(&Settings::load(globals)?)?,
     };
     let url = url.ok_or_else(|| {
-        Envelope::new(CommandErrorCode::ConfigInvalid, "no database is named")
+        Envelope::new(CommandErrorCode::ConfigInvalid, "no database is set")
             .suggest("Pass --database, or set `database.url` in the settings.")
     })?;
     let done = runtime()?.block_on(execute(command, &url)).map_err(|error| unusable(&error))?;
@@ -50,9 +50,9 @@ async fn execute(command: &DatabaseCommand, url: &str) -> Result<Done, postgres:
         DatabaseCommand::Migrate(_) => {
             let (from, to) = schema::migrate(url).await?;
             let words = if from == to {
-                format!("The tables have schema version {to} already.")
+                format!("The tables already have schema version {to}.")
             } else {
-                format!("The tables were brought from schema version {from} to {to}.")
+                format!("The tables were upgraded from schema version {from} to {to}.")
             };
             Done { document: json!({"from": from, "to": to}), words }
         }

@@ -122,7 +122,7 @@ pub(crate) fn open(arguments: &Serve, globals: &Globals) -> Result<Opened, Failu
         if settings.database_url.value.is_some() {
             return Err(Envelope::new(
                 CommandErrorCode::ConfigInvalid,
-                "--new-database is for runs in the data directory, and `database.url` is set",
+                "--new-database is for runs in the data directory, but `database.url` is set",
             )
             .suggest("Omit --new-database. To create tables in PostgreSQL, run `interlock database init`.")
             .into());
@@ -286,12 +286,12 @@ fn console(opened: &Opened, guided: Arc<Tenants>) -> Result<Console, Failure> {
         sign_in_links: opened.sign_in_links.clone(),
     };
     let applied = settings.clone();
-    let facts = console::Facts {
+    let host = console::HostInfo {
         workspace_roots: settings.workspace_roots.value.clone(),
         settings: Arc::new(move || desired(&applied)),
         plugins: Some(opened.plugins.installed()),
     };
-    Ok(Console::with_facts(options, facts))
+    Ok(Console::with_host(options, host))
 }
 
 /// A background task that runs until the host is drained.
@@ -443,9 +443,9 @@ pub(crate) fn refused(refusal: &runs::Refusal) -> Failure {
 fn refuse_unless_local(arguments: &Serve, settings: &Settings) -> Result<(), Failure> {
     let reached = arguments.public_url.as_ref().or(settings.public_url.value.as_ref());
     let message = if !arguments.listen.ip().is_loopback() {
-        format!("--mcp-without-key requires a loopback address, and --listen is {}", arguments.listen)
+        format!("--mcp-without-key requires a loopback address, but --listen is {}", arguments.listen)
     } else if let Some(url) = reached {
-        format!("--mcp-without-key does not go with a public URL, and it is {url}")
+        format!("--mcp-without-key cannot be used with a public URL, but it is set to {url}")
     } else {
         return Ok(());
     };

@@ -67,7 +67,7 @@ fn list(webhooks: &[Value], json: bool) -> Result<(), Failure> {
             text(webhook, "webhookId").into(),
         ]);
     }
-    let hint = "Deliveries that were given up: interlock webhooks deliveries WEBHOOK";
+    let hint = "Failed deliveries: interlock webhooks deliveries WEBHOOK";
     listing.print(&format!("{DIM}{hint}{DIM:#}"))
 }
 
@@ -106,9 +106,9 @@ fn deliveries(letters: &[Value], json: bool) -> Result<(), Failure> {
         ]);
     }
     let hint = if letters.is_empty() {
-        "No delivery was given up."
+        "No failed deliveries."
     } else {
-        "Send one again: interlock webhooks redeliver WEBHOOK DELIVERY"
+        "Retry one: interlock webhooks redeliver WEBHOOK DELIVERY"
     };
     listing.print(&format!("{DIM}{hint}{DIM:#}"))
 }

@@ -524,7 +524,7 @@ impl<'a> Entry<'a> {
 
     /// A program and its arguments, each by itself: there is no shell to split them.
     fn argv(&self) -> Result<Vec<String>, Failure> {
-        self.wanted("a list of 1 to 64 texts: the program, then its arguments", |item| {
+        self.wanted("a list of 1 to 64 strings: the program, then its arguments", |item| {
             let argv = list(item, |part| (!part.contains('\0')).then(|| part.to_owned()))?;
             ((1..=64).contains(&argv.len()) && !argv[0].is_empty()).then_some(argv)
         })
@@ -652,7 +652,13 @@ mod tests {
                 "line 2",
                 "the program, then its arguments",
             ),
-            ("no program", "[guide.commands.tests]\nargv = []", "CONFIG_INVALID", "line 2", "1 to 64 texts"),
+            (
+                "no program",
+                "[guide.commands.tests]\nargv = []",
+                "CONFIG_INVALID",
+                "line 2",
+                "1 to 64 strings",
+            ),
             ("an agent without one", "[guide.agents.a]\n", "CONFIG_INVALID", "line 1", "`guide.agents.a`"),
             (
                 "a key on the command line",

@@ -83,7 +83,7 @@ pub enum StoreError {
         health: Box<SessionHealth>,
     },
     /// The session does not exist.
-    #[error("there is no session {session}")]
+    #[error("session {session} not found")]
     Unknown { session: SessionId },
     /// A session with this id exists already.
     #[error("there is a session {session} already")]
@@ -152,7 +152,7 @@ pub enum StoreError {
     #[error(transparent)]
     Keyring(#[from] KeyringError),
     /// An object is missing.
-    #[error("there is no {} {digest}", kind.as_str())]
+    #[error("{} {digest} not found", kind.as_str())]
     ObjectMissing { kind: ObjectKind, digest: Digest },
     /// The content of an object does not match its digest.
     #[error("the {} {digest} is damaged: {problem}", kind.as_str())]

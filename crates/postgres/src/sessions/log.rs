@@ -6,7 +6,7 @@ use ports::sessions::{
     Appended, Creation, Cursor, DamageReason, Loaded, Revision, SessionHealth, SessionLog, SessionWriter,
     StoreError, StoreFuture, ValidatedPrefix,
 };
-use sessionlog::manifest::{Expected, Found, Mismatch, decode_segment, group};
+use sessionlog::manifest::{Comparison, Expected, Mismatch, decode_segment, group};
 use tokio_postgres::Row;
 
 use super::{Sessions, database, unexpected, writer};
@@ -160,9 +160,9 @@ impl Walk<'_> {
         let in_manifest = |mismatch| Ok(Some(("manifest.jsonl".to_owned(), mismatch)));
         let cut = || Mismatch::new(DamageReason::ManifestTruncated, "a record ends in the middle");
         let (record, length) = match expected.segment(manifest) {
-            Found::Whole(found) => found,
-            Found::Beginning => return in_manifest(cut()),
-            Found::Other(mismatch) => return in_manifest(mismatch),
+            Comparison::Whole(found) => found,
+            Comparison::Beginning => return in_manifest(cut()),
+            Comparison::Other(mismatch) => return in_manifest(mismatch),
         };
         let file = record.segment_rel_path.clone();
         let events = match decode_segment(events, &record) {
@@ -171,9 +171,9 @@ impl Walk<'_> {
         };
         let records = group(self.session, expected.at, record, &pins_of(&events));
         match expected.pins(&manifest[length..], &records[1..]) {
-            Found::Whole(pins) if &manifest[length + pins..] == b"\n" => {}
-            Found::Whole(_) | Found::Beginning => return in_manifest(cut()),
-            Found::Other(mismatch) => return in_manifest(mismatch),
+            Comparison::Whole(pins) if &manifest[length + pins..] == b"\n" => {}
+            Comparison::Whole(_) | Comparison::Beginning => return in_manifest(cut()),
+            Comparison::Other(mismatch) => return in_manifest(mismatch),
         }
         self.next_event = events.last().map_or(self.next_event, |event| event.event_index.next());
         self.next_record = ManifestIndex(self.next_record.0 + records.len() as u64);

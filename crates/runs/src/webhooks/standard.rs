@@ -136,7 +136,7 @@ impl Runs {
         let replied: Value = serde_json::from_slice(&replied).unwrap_or_default();
         match replied.get("challenge").and_then(Value::as_str) {
             Some(repeated) if repeated == challenge => Ok(()),
-            Some(_) => Err(unverified("its reply has another challenge")),
+            Some(_) => Err(unverified("its reply has a different challenge")),
             None => Err(unverified("its reply has no challenge")),
         }
     }

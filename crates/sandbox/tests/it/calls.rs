@@ -1,6 +1,6 @@
 //! The ABI host calls, in both signature variants.
 
-use sandbox::{Breach, Fault, LogLevel, Outcome};
+use sandbox::{Breach, Fault, LogLevel, NodeOutcome};
 use serde_json::{Value, json};
 
 use crate::support::{Memory, PackText, completed, invoke, node, run_with, wasm};
@@ -103,7 +103,7 @@ fn interrupts_suspend_until_answered() {
     let bytes = reader("openwop_interrupt", true);
     let invocation = invoke(json!(7_507), &["openwop_interrupt"]);
     let (report, _) = run_with(&bytes, &invocation, Memory::default());
-    assert_eq!(report.result, Ok(Outcome::Suspended { interrupt: json!(50) }));
+    assert_eq!(report.result, Ok(NodeOutcome::Suspended { interrupt: json!(50) }));
     assert!(report.journal.is_empty());
     let (report, _) =
         run_with(&bytes, &invocation, Memory { resume: Some(json!("yes")), ..Memory::default() });

@@ -1,7 +1,7 @@
 //! The same module with the same inputs produces the same bytes.
 
 use proptest::prelude::*;
-use sandbox::{DenyAll, Outcome, Seed};
+use sandbox::{DenyAll, NodeOutcome, Seed};
 use serde_json::{Value, json};
 
 use crate::support::{LONG_TIME_LIMIT, SANDBOX, completed, invoke, run, run_example, wasm};
@@ -27,7 +27,7 @@ fn random(seed: Seed) -> Value {
     let mut invocation = invoke(json!({}), &["openwop_random"]);
     invocation.seed = seed;
     match run(&bytes, &invocation) {
-        Ok(Outcome::Completed { output }) => output,
+        Ok(NodeOutcome::Completed { output }) => output,
         other => panic!("{other:?}"),
     }
 }

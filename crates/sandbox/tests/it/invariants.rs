@@ -1,7 +1,7 @@
 //! The protocol's invariants, by name: `node-pack-sandbox-…`.
 
 use sandbox::conformance;
-use sandbox::{Breach, DenyAll, EscapeKind, Fault, Invocation, Outcome};
+use sandbox::{Breach, DenyAll, EscapeKind, Fault, Invocation, NodeOutcome};
 use serde_json::json;
 
 use crate::support::{LONG_TIME_LIMIT, SANDBOX, SHORT_TIME_LIMIT, completed, invoke, run, run_example, wasm};
@@ -234,14 +234,14 @@ fn minimal_fixtures_take_and_return_numbers() {
 #[test]
 fn nodes_report_their_outcome() {
     let answers = [
-        (r#"{"outcome":"completed"}"#, Some(Outcome::Completed { output: json!(null) })),
+        (r#"{"outcome":"completed"}"#, Some(NodeOutcome::Completed { output: json!(null) })),
         (
             r#"{"outcome":"suspended","interrupt":{"kind":"approval"}}"#,
-            Some(Outcome::Suspended { interrupt: json!({"kind": "approval"}) }),
+            Some(NodeOutcome::Suspended { interrupt: json!({"kind": "approval"}) }),
         ),
         (
             r#"{"outcome":"failed","error":{"code":"no_luck","message":"m","details":{"a":1}}}"#,
-            Some(Outcome::Failed {
+            Some(NodeOutcome::Failed {
                 code: "no_luck".to_owned(),
                 message: "m".to_owned(),
                 details: Some(json!({"a": 1})),

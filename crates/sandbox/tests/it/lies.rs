@@ -9,7 +9,7 @@ use crate::support::{Memory, PackText, SANDBOX, invoke, node, run, run_with, was
 type Expected = (&'static str, &'static str);
 
 #[track_caller]
-fn assert_fault(what: &str, found: Result<sandbox::Outcome, Fault>, (code, text): Expected) {
+fn assert_fault(what: &str, found: Result<sandbox::NodeOutcome, Fault>, (code, text): Expected) {
     match found {
         Err(fault) => {
             assert_eq!(fault.code().as_str(), code, "{what}: {fault}");

@@ -1,6 +1,6 @@
 //! A second run with the journal of the first is identical.
 
-use sandbox::{Answer, DenyAll, Fault, Invocation, Journal, Outcome};
+use sandbox::{DenyAll, Fault, HostCallResult, Invocation, Journal, NodeOutcome};
 use serde_json::json;
 
 use crate::support::{Memory, SANDBOX, completed, invoke, run_with, wasm};
@@ -107,13 +107,13 @@ fn journals_round_trip() {
 fn suspended_runs_resume_without_repeating_effects() {
     let bytes = calls_everything();
     let (first, recorded_host) = run_with(&bytes, &invocation(Journal::default()), host());
-    assert_eq!(first.result, Ok(Outcome::Suspended { interrupt: json!({"kind": "approval"}) }));
+    assert_eq!(first.result, Ok(NodeOutcome::Suspended { interrupt: json!({"kind": "approval"}) }));
     assert_eq!((first.journal.len(), recorded_host.asked, recorded_host.logs.len()), (3, 4, 1));
 
     // A day later: a different clock, a different channel value, and an answer.
     let later = Memory { now: Some(9_000), resume: Some(json!("go")), ..Memory::default() };
     let (second, recorded_host) = run_with(&bytes, &invocation(first.journal.clone()), later);
-    let Ok(Outcome::Completed { output }) = &second.result else { panic!("{second:?}") };
+    let Ok(NodeOutcome::Completed { output }) = &second.result else { panic!("{second:?}") };
     assert_eq!(output[0], "abc");
     assert_eq!(
         (&output[1], &output[2], &output[4], &output[5]),
@@ -154,7 +154,7 @@ fn diverging_modules_are_stopped() {
             "a result of another kind",
             {
                 let mut journal = whole.clone();
-                journal.records[2].answer = Answer::Nothing;
+                journal.records[2].answer = HostCallResult::Nothing;
                 journal
             },
             2,

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use sandbox::{
-    Entry, Fault, Grants, HostCalls, InterruptAnswer, Invocation, Limits, LogLevel, Outcome, Report, Sandbox,
-    Status, conformance,
+    Entry, Fault, Grants, HostCalls, InterruptAnswer, Invocation, Limits, LogLevel, NodeOutcome, Report,
+    Sandbox, Status, conformance,
 };
 use serde_json::{Value, json};
 
@@ -145,7 +145,7 @@ pub(crate) fn invoke(inputs: Value, grants: &[&str]) -> Invocation {
 }
 
 /// Compiles and runs; a rejected module has an empty report.
-pub(crate) fn run(bytes: &[u8], invocation: &Invocation) -> Result<Outcome, Fault> {
+pub(crate) fn run(bytes: &[u8], invocation: &Invocation) -> Result<NodeOutcome, Fault> {
     let module = SANDBOX.compile(bytes)?;
     SANDBOX.invoke(&module, invocation, Memory::default()).0.result
 }
@@ -156,7 +156,7 @@ pub(crate) fn run_with(bytes: &[u8], invocation: &Invocation, host: Memory) -> (
 }
 
 /// Runs an example module.
-pub(crate) fn run_example(type_id: &str, inputs: Value, limits: Limits) -> Result<Outcome, Fault> {
+pub(crate) fn run_example(type_id: &str, inputs: Value, limits: Limits) -> Result<NodeOutcome, Fault> {
     let example = conformance::module(type_id).expect("an example module");
     let mut invocation = Invocation::new(example.entry());
     (invocation.inputs, invocation.limits) = (inputs, limits);
@@ -164,6 +164,6 @@ pub(crate) fn run_example(type_id: &str, inputs: Value, limits: Limits) -> Resul
     run(example.bytes, &invocation)
 }
 
-pub(crate) fn completed(output: Value) -> Result<Outcome, Fault> {
-    Ok(Outcome::Completed { output })
+pub(crate) fn completed(output: Value) -> Result<NodeOutcome, Fault> {
+    Ok(NodeOutcome::Completed { output })
 }

@@ -142,7 +142,7 @@ async fn receive(headers: &HeaderMap, mut stream: Stream, limit: usize) -> Resul
 fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let encoded = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
     if encoded {
-        let message = "a `Content-Encoding` is not supported; send the body uncompressed";
+        let message = "`Content-Encoding` is not supported; send the body uncompressed";
         return Err(Refusal::new(ApiCode::UnsupportedMediaType, message));
     }
     Ok(())

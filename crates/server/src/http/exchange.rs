@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::entry::RequestContext;
 use super::handlers::{registry, surfaces};
 use super::query::Query;
-use super::route::{Access, Answered, Body, Method, Route};
+use super::route::{Access, Body, HandlerResult, Method, Route};
 use super::state::Service;
 use super::status::status;
 use super::table::Params;
@@ -58,7 +58,7 @@ pub(super) struct AccessLogEntry {
 }
 
 /// A request that has passed every check.
-pub(super) struct Call {
+pub(super) struct CheckedRequest {
     pub(super) state: Service,
     /// The caller. On routes without a key, an anonymous one without scopes.
     pub(super) caller: Caller,
@@ -77,7 +77,7 @@ pub(super) struct Call {
     key: Option<Digest>,
 }
 
-impl Call {
+impl CheckedRequest {
     /// The value of a path parameter.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
@@ -392,7 +392,7 @@ async fn checked(
     parts: &mut Parts,
     stream: Stream,
     caller: &mut Caller,
-) -> Answered {
+) -> HandlerResult {
     let session = admit(state, context, route.path, &parts.headers, route.access, caller).await?;
     let access =
         route.access.settled(state.settings.open_registry, parts.headers.contains_key(AUTHORIZATION));
@@ -440,7 +440,7 @@ async fn checked(
         kind => (body::read(kind, &parts.headers, stream, &state.settings).await?, Bytes::new(), None),
     };
     let keyed = keyed(route, &params, parts, caller, &body)?;
-    let call = Call {
+    let call = CheckedRequest {
         state: state.clone(),
         caller: caller.clone(),
         major: route.major,
@@ -509,7 +509,7 @@ async fn finish(
     route: &'static str,
     method: &HttpMethod,
     caller: Caller,
-    answered: Answered,
+    answered: HandlerResult,
 ) -> (Response, AccessLogEntry) {
     let mut log_entry = AccessLogEntry { route, ..AccessLogEntry::default() };
     let response = match answered {

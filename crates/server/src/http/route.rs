@@ -6,13 +6,13 @@ use axum::response::Response;
 use openwop::Major;
 use runs::{Refusal, Scope};
 
-use super::exchange::Call;
+use super::exchange::CheckedRequest;
 
 /// The result of a handler.
-pub(super) type Answered = Result<Response, Refusal>;
+pub(super) type HandlerResult = Result<Response, Refusal>;
 
 /// Answers a request that has passed all checks.
-pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+pub(super) type Handler = fn(CheckedRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

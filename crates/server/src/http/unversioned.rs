@@ -82,7 +82,7 @@ pub(super) fn refusal(table: &Table, parts: &Parts) -> Refusal {
         Some(None) => unsupported(),
         // A client of version 2 that calls a path that no version has.
         Some(Some(Major::V2)) => {
-            Refusal::new(ApiCode::NotFound, "There is no such path. See /openapi.json for all of them.")
+            Refusal::new(ApiCode::NotFound, "Path not found. See /openapi.json for all paths.")
         }
         None | Some(Some(Major::V1)) => {
             let message = match meant {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use catalogue::{Found, Shadowed};
+use catalogue::{ResolvedWorkflow, Shadowed};
 use guide::record::WorkflowSourceKind;
 use guide::workflow::compiled::SequenceItem;
 
@@ -91,7 +91,7 @@ pub(super) fn listing(shown: &Shown) -> String {
 }
 
 /// A reply to `inspect_workflow`.
-pub(super) fn inspection(found: &Found, mode: InspectMode) -> String {
+pub(super) fn inspection(found: &ResolvedWorkflow, mode: InspectMode) -> String {
     let workflow = &found.workflow;
     let mut text = format!(
         "# {}\n\n{}\n\nId `{}`, version {}, from {} ({}). {} A new run is pinned to {}.\n",

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use canon::error::{Envelope, Retry};
-use catalogue::{Catalogue, CatalogueOptions, Entry, FileProblem, Found, Listing, ShadowCause, Shadowed};
+use catalogue::{
+    Catalogue, CatalogueOptions, Entry, FileProblem, Listing, ResolvedWorkflow, ShadowCause, Shadowed,
+};
 use guide::record::{
     Blocker, BlockerCode, BlockerReport, GapReason, GapSeverity, Pointer, Preferences, StepName,
     UserOnlyDependency, WorkflowHash, WorkflowSourceKind,
@@ -302,7 +304,7 @@ impl Fake {
         listing
     }
 
-    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> ServiceResult<Arc<Found>> {
+    fn find(&self, workspace: Option<&Path>, workflow_id: &str) -> ServiceResult<Arc<ResolvedWorkflow>> {
         self.note((workspace, workflow_id));
         Catalogue::new(CatalogueOptions::default()).find(None, workflow_id).map_err(Box::new)
     }
@@ -337,7 +339,11 @@ impl GuideService for Fake {
         Some(hash())
     }
 
-    fn find(&self, workspace: Option<PathBuf>, workflow_id: String) -> ServiceFuture<'_, Arc<Found>> {
+    fn find(
+        &self,
+        workspace: Option<PathBuf>,
+        workflow_id: String,
+    ) -> ServiceFuture<'_, Arc<ResolvedWorkflow>> {
         PortFuture::ready(self.find(workspace.as_deref(), &workflow_id))
     }
 

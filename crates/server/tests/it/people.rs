@@ -216,7 +216,7 @@ async fn no_claim_passes_and_a_question_that_is_not_answered_blocks_and_says_whe
         assert_eq!(blocker["code"], "USER_ONLY_DEPENDENCY", "{}", blocked.text);
         assert!(blocker["message"].as_str().unwrap().contains(expected), "{expected}: {}", blocked.text);
         let session = blocked.facts["run"]["sessionId"].as_str().unwrap();
-        assert!(blocked.text.contains(&format!("`/sessions/{session}`")), "{}", blocked.text);
+        assert!(blocked.text.contains(&format!("`/console/sessions/{session}`")), "{}", blocked.text);
         assert!(!blocked.text.contains("Example: `{\"answer\""), "nothing to paste: {}", blocked.text);
         assert!(!log(directory.path()).contains(r#""provenance":"console""#));
     }

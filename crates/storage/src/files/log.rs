@@ -5,7 +5,7 @@ use guide::record::budgets::PLAN_BYTES;
 use guide::record::{Event, EventIndex, ManifestIndex, ManifestRecord, SegmentRecord, SessionId};
 
 use ports::sessions::{DamageReason, SessionHealth, StoreError};
-use sessionlog::manifest::{Expected, Found, MANIFEST_BYTES, Mismatch, decode_segment, group};
+use sessionlog::manifest::{Comparison, Expected, MANIFEST_BYTES, Mismatch, decode_segment, group};
 
 use super::layout;
 use crate::disk::{self, Disk, DiskPath};
@@ -264,9 +264,9 @@ impl Walk<'_> {
             Expected { session: &session_id, at: self.cursor.next_record, first: self.cursor.next_event };
         let in_manifest = |mismatch| Ok(FoundGroup::Other(("manifest.jsonl".to_owned(), mismatch)));
         let (record, length) = match expected.segment(bytes) {
-            Found::Whole(found) => found,
-            Found::Beginning => return Ok(FoundGroup::Beginning),
-            Found::Other(mismatch) => return in_manifest(mismatch),
+            Comparison::Whole(found) => found,
+            Comparison::Beginning => return Ok(FoundGroup::Beginning),
+            Comparison::Other(mismatch) => return in_manifest(mismatch),
         };
         // The segment was durable before the manifest referred to it. A different digest is therefore damage, even if the
         // group itself is incomplete.
@@ -276,9 +276,9 @@ impl Walk<'_> {
         };
         let records = group(&session_id, expected.at, record, &pins_of(&events));
         match expected.pins(&bytes[length..], &records[1..]) {
-            Found::Beginning => Ok(FoundGroup::Beginning),
-            Found::Other(mismatch) => in_manifest(mismatch),
-            Found::Whole(pins) => {
+            Comparison::Beginning => Ok(FoundGroup::Beginning),
+            Comparison::Other(mismatch) => in_manifest(mismatch),
+            Comparison::Whole(pins) => {
                 self.cursor.next_event =
                     events.last().map_or(expected.first, |event| event.event_index.next());
                 self.cursor.next_record = ManifestIndex(expected.at.0 + records.len() as u64);

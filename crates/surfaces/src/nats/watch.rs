@@ -8,7 +8,7 @@ use super::names;
 use crate::queue::Topic;
 
 /// Forwards every publication until the connection is closed.
-pub(super) async fn tell(mut published: Subscriber, topics: broadcast::Sender<Topic>) {
+pub(super) async fn forward(mut published: Subscriber, topics: broadcast::Sender<Topic>) {
     while let Some(message) = published.next().await {
         if let Some(topic) = names::topic(&message) {
             // There may be no watcher.

@@ -50,7 +50,7 @@ impl EmbeddedQueue {
     }
 
     /// Notifies watchers, if any.
-    fn teller(&self, tenant: &Tenant, name: &str, is_stream: bool) -> impl FnOnce() + Send + 'static {
+    fn notifier(&self, tenant: &Tenant, name: &str, is_stream: bool) -> impl FnOnce() + Send + 'static {
         let topics = self.topics.clone();
         let topic = Topic { tenant: tenant.clone(), name: name.to_owned(), is_stream };
         move || {
@@ -88,12 +88,12 @@ impl Queue for EmbeddedQueue {
             check_delay(delay_ms)?;
             let delay = (delay_ms > 0).then_some(delay_ms);
             let payload = self.checked("payload", &payload)?;
-            let tell = self.teller(&scope.tenant, &subject, false);
+            let notify = self.notifier(&scope.tenant, &subject, false);
             let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
             let change = move |connection: &Connection| {
                 messages::publish(connection, &at, &limits, &subject, &payload, delay)
             };
-            self.database.change_then(scope, "queueBus.publish", change, |_| tell()).await
+            self.database.change_then(scope, "queueBus.publish", change, |_| notify()).await
         }
         .boxed()
     }
@@ -123,12 +123,12 @@ impl Queue for EmbeddedQueue {
             let (at, topics) = (scope.clone(), self.topics.clone());
             let change = move |connection: &Connection| messages::nack(connection, &at, &token, requeue);
             let tenant = scope.tenant.clone();
-            let tell = move |back: &Option<String>| {
+            let notify = move |back: &Option<String>| {
                 if let Some(name) = back.clone().filter(|_| requeue) {
                     let _ = topics.send(Topic { tenant, name, is_stream: false });
                 }
             };
-            let subject = self.database.change_then(scope, "queueBus.nack", change, tell).await?;
+            let subject = self.database.change_then(scope, "queueBus.nack", change, notify).await?;
             Ok(subject.is_some())
         }
         .boxed()
@@ -156,12 +156,12 @@ impl Queue for EmbeddedQueue {
             let change =
                 move |connection: &Connection| messages::dead_letter(connection, &at, &token, &reason);
             let tenant = scope.tenant.clone();
-            let tell = move |moved: &Option<String>| {
+            let notify = move |moved: &Option<String>| {
                 if let Some(name) = moved.clone() {
                     let _ = topics.send(Topic { tenant, name, is_stream: false });
                 }
             };
-            self.database.change_then(scope, "queueBus.deadLetter", change, tell).await
+            self.database.change_then(scope, "queueBus.deadLetter", change, notify).await
         }
         .boxed()
     }
@@ -174,7 +174,7 @@ impl Queue for EmbeddedQueue {
                 let (at, name) = (scope.clone(), consumer.clone());
                 let (topics, tenant) = (self.topics.clone(), scope.tenant.clone());
                 let change = move |connection: &Connection| messages::release(connection, &at, &name);
-                let tell = move |subjects: &Vec<String>| {
+                let notify = move |subjects: &Vec<String>| {
                     for name in subjects {
                         let topic = Topic { tenant: tenant.clone(), name: name.clone(), is_stream: false };
                         let _ = topics.send(topic);
@@ -182,7 +182,7 @@ impl Queue for EmbeddedQueue {
                 };
                 // Without an effect id: releasing messages is idempotent.
                 let plain = Scope { effect: None, ..scope.clone() };
-                let subjects = self.database.change_then(&plain, "queueBus.release", change, tell).await?;
+                let subjects = self.database.change_then(&plain, "queueBus.release", change, notify).await?;
                 if subjects.is_empty() {
                     return Ok(released);
                 }
@@ -205,11 +205,11 @@ impl Queue for EmbeddedQueue {
         async move {
             check_subject("stream", &stream)?;
             let record = self.checked("record", &record)?;
-            let tell = self.teller(&scope.tenant, &stream, true);
+            let notify = self.notifier(&scope.tenant, &stream, true);
             let (at, limits) = (scope.clone(), Arc::clone(&self.limits));
             let change =
                 move |connection: &Connection| streams::publish(connection, &at, &limits, &stream, &record);
-            self.database.change_then(scope, "queueBus.streamPublish", change, |_| tell()).await
+            self.database.change_then(scope, "queueBus.streamPublish", change, |_| notify()).await
         }
         .boxed()
     }

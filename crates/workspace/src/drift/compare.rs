@@ -12,7 +12,7 @@ use super::kind::{Kind, Location};
 use super::link::{Leads, leads};
 use super::pool::{Pool, Task};
 use super::refresh::Refreshes;
-use super::report::{Collector, Facts};
+use super::report::{Collector, EntryFacts};
 use super::walk::{Entry, Seen, Walk};
 use super::work::{Hashed, Job, Suspect, TaskResult};
 use crate::Error;
@@ -124,7 +124,7 @@ impl<'a> Comparison<'a> {
     fn absent(&mut self, line: &Line) {
         self.refreshes.doubt(line, None);
         if !self.is_veiled(&line.path) {
-            self.drift(line, Kind::Missing, [Some(Facts::line_kind(line)), None]);
+            self.drift(line, Kind::Missing, [Some(EntryFacts::line_kind(line)), None]);
         }
     }
 
@@ -136,17 +136,23 @@ impl<'a> Comparison<'a> {
         match &entry.seen {
             Seen::Unreadable(why) => {
                 self.collector.add(place, &path, None, Kind::Extra, [None, None]);
-                let facts = [None, Some(Facts::error(why.clone()))];
+                let facts = [None, Some(EntryFacts::error(why.clone()))];
                 self.collector.add(place, &path, None, Kind::Unreadable, facts);
             }
             Seen::Stat(stat) => {
                 self.count(stat);
-                self.collector.add(place, &path, None, Kind::Extra, [None, Some(Facts::stat_kind(stat))]);
+                self.collector.add(
+                    place,
+                    &path,
+                    None,
+                    Kind::Extra,
+                    [None, Some(EntryFacts::stat_kind(stat))],
+                );
                 if stat.kind == rooted::Kind::Link
                     && let Ok(target) = entry.dir.read_link(&entry.name)
                     && leads(below(&path, slot), target.as_bytes()) != Leads::Inside
                 {
-                    let facts = [None, Some(Facts::target(target.as_bytes()))];
+                    let facts = [None, Some(EntryFacts::target(target.as_bytes()))];
                     self.collector.add(place, &path, None, Kind::UnsafeSymlink, facts);
                 }
             }
@@ -160,7 +166,7 @@ impl<'a> Comparison<'a> {
             Seen::Unreadable(why) => {
                 self.refreshes.doubt(&line, None);
                 self.veiled = Some(self.walk.path().to_vec());
-                self.drift(&line, Kind::Unreadable, [None, Some(Facts::error(why))]);
+                self.drift(&line, Kind::Unreadable, [None, Some(EntryFacts::error(why))]);
                 return Ok(());
             }
         };
@@ -171,7 +177,7 @@ impl<'a> Comparison<'a> {
             (LineKind::File, rooted::Kind::File) => {
                 self.check_mode(&line, &stat);
                 if line.size != stat.size {
-                    let facts = [Some(bytes(&line)), Some(Facts::bytes(stat.size, None))];
+                    let facts = [Some(bytes(&line)), Some(EntryFacts::bytes(stat.size, None))];
                     self.refreshes.doubt(&line, Some(&stat));
                     self.drift(&line, Kind::Modified, facts);
                 } else if self.level == Level::Hash || self.refreshes.is_suspect(&line, &stat) {
@@ -180,7 +186,7 @@ impl<'a> Comparison<'a> {
             }
             (_, found) => {
                 self.refreshes.doubt(&line, None);
-                let facts = [Some(Facts::line_kind(&line)), Some(Facts::stat_kind(&stat))];
+                let facts = [Some(EntryFacts::line_kind(&line)), Some(EntryFacts::stat_kind(&stat))];
                 self.drift(&line, Kind::TypeChanged, facts);
                 if found == rooted::Kind::Link {
                     self.check_target(&line, &entry);
@@ -192,7 +198,11 @@ impl<'a> Comparison<'a> {
 
     fn check_mode(&mut self, line: &Line, stat: &Stat) {
         if line.mode != stat.mode {
-            self.drift(line, Kind::ModeChanged, [Some(Facts::mode(line.mode)), Some(Facts::mode(stat.mode))]);
+            self.drift(
+                line,
+                Kind::ModeChanged,
+                [Some(EntryFacts::mode(line.mode)), Some(EntryFacts::mode(stat.mode))],
+            );
         }
     }
 
@@ -203,12 +213,16 @@ impl<'a> Comparison<'a> {
             Ok(target) => target,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.absent(line),
             Err(error) => {
-                return self.drift(line, Kind::Unreadable, [None, Some(Facts::error(error.to_string()))]);
+                return self.drift(
+                    line,
+                    Kind::Unreadable,
+                    [None, Some(EntryFacts::error(error.to_string()))],
+                );
             }
         };
         let target = target.as_bytes();
         let expected = line.target.as_deref().map(str::as_bytes);
-        let facts = [expected.map(Facts::target), Some(Facts::target(target))];
+        let facts = [expected.map(EntryFacts::target), Some(EntryFacts::target(target))];
         if expected.is_some_and(|expected| expected != target) {
             self.drift(line, Kind::SymlinkChanged, facts.clone());
         }
@@ -260,13 +274,13 @@ impl<'a> Comparison<'a> {
                     continue;
                 }
                 Hashed::Bytes(hash) => {
-                    let actual = Facts::bytes(stat.size, Some(hash.to_hex().to_string()));
+                    let actual = EntryFacts::bytes(stat.size, Some(hash.to_hex().to_string()));
                     self.drift(&line, Kind::Modified, [Some(bytes(&line)), Some(actual)]);
                 }
                 Hashed::Grown => self.drift(&line, Kind::Modified, [Some(bytes(&line)), None]),
-                Hashed::Gone => self.drift(&line, Kind::Missing, [Some(Facts::line_kind(&line)), None]),
+                Hashed::Gone => self.drift(&line, Kind::Missing, [Some(EntryFacts::line_kind(&line)), None]),
                 Hashed::Unreadable(why) => {
-                    self.drift(&line, Kind::Unreadable, [None, Some(Facts::error(why))]);
+                    self.drift(&line, Kind::Unreadable, [None, Some(EntryFacts::error(why))]);
                 }
                 Hashed::Broken(error) => return Err(rooted::refusal(&error, "open", Path::new(&line.path))),
             }
@@ -275,7 +289,7 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    fn drift(&mut self, line: &Line, kind: Kind, facts: [Option<Facts>; 2]) {
+    fn drift(&mut self, line: &Line, kind: Kind, facts: [Option<EntryFacts>; 2]) {
         if let Some((mode, _)) = self.granted(line.path.as_bytes()) {
             let bits = (line.kind != LineKind::Link).then_some(line.mode);
             self.collector.add(Location::of(mode, bits), line.path.as_bytes(), Some(line), kind, facts);
@@ -305,6 +319,6 @@ fn below(path: &[u8], slot: usize) -> &[u8] {
     path.get(slot + 1..).unwrap_or_default()
 }
 
-fn bytes(line: &Line) -> Facts {
-    Facts::bytes(line.size, Some(line.blake3.clone()))
+fn bytes(line: &Line) -> EntryFacts {
+    EntryFacts::bytes(line.size, Some(line.blake3.clone()))
 }

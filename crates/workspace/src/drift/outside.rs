@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::kind::{Kind, Location};
-use super::report::{Collector, Facts};
+use super::report::{Collector, EntryFacts};
 use crate::Error;
 use crate::plan::Grant;
 use crate::rooted::{self, Dir, Stat};
@@ -34,15 +34,15 @@ pub(super) fn look(root: &Dir, grants: &[Grant], collector: &mut Collector) -> R
 fn look_into_shared(root: &Dir, stat: &Stat, grants: &[Grant], collector: &mut Collector) {
     if stat.kind != rooted::Kind::Dir {
         let kind = if stat.kind == rooted::Kind::Link { Kind::UnsafeSymlink } else { Kind::TypeChanged };
-        let expected = Facts { what: Some("dir"), ..Facts::default() };
-        let facts = [Some(expected), Some(Facts::stat_kind(stat))];
+        let expected = EntryFacts { what: Some("dir"), ..EntryFacts::default() };
+        let facts = [Some(expected), Some(EntryFacts::stat_kind(stat))];
         collector.add(Location::Outside, SHARED.as_bytes(), None, kind, facts);
         return;
     }
     let names = match root.open_dir(SHARED).and_then(|dir| dir.names()) {
         Ok(names) => names,
         Err(error) => {
-            let facts = [None, Some(Facts::error(error.to_string()))];
+            let facts = [None, Some(EntryFacts::error(error.to_string()))];
             collector.add(Location::Outside, SHARED.as_bytes(), None, Kind::Unreadable, facts);
             return;
         }
@@ -65,6 +65,6 @@ fn is_expected(path: &Path, grants: &[Grant]) -> bool {
 }
 
 fn extra(path: &Path, stat: &Stat, collector: &mut Collector) {
-    let facts = [None, Some(Facts::stat_kind(stat))];
+    let facts = [None, Some(EntryFacts::stat_kind(stat))];
     collector.add(Location::Outside, path.as_os_str().as_bytes(), None, Kind::Extra, facts);
 }

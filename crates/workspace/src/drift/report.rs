@@ -67,15 +67,15 @@ pub struct Drift {
     pub kind: Kind,
     pub severity: Severity,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected: Option<Facts>,
+    pub expected: Option<EntryFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub actual: Option<Facts>,
+    pub actual: Option<EntryFacts>,
 }
 
 /// One side of a drift: only the facts that its kind is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct EntryFacts {
     /// `file`, `dir`, `link`, or `other` for devices, pipes and sockets.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub what: Option<&'static str>,
@@ -96,7 +96,7 @@ pub struct Facts {
     pub error: Option<String>,
 }
 
-impl Facts {
+impl EntryFacts {
     pub(super) fn line_kind(line: &Line) -> Self {
         Self { what: Some(line.kind.as_str()), ..Self::default() }
     }
@@ -175,7 +175,7 @@ impl Collector {
         path: &[u8],
         line: Option<&Line>,
         kind: Kind,
-        facts: [Option<Facts>; 2],
+        facts: [Option<EntryFacts>; 2],
     ) {
         let path = String::from_utf8_lossy(path);
         if let Some(repair) = &mut self.repair {

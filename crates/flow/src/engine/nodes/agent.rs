@@ -15,7 +15,7 @@ use crate::event::data::agent::{
     AgentDecided, AgentHandoff, AgentReasoned, AgentReasoningDelta, AgentToolCalled, AgentToolReturned,
 };
 use crate::failure::FailureCode;
-use crate::state::{Outcome, Resolution, RunError};
+use crate::state::{Resolution, ResolutionOutcome, RunError};
 
 /// The default minimum confidence of a decision.
 const DEFAULT_THRESHOLD: f64 = 0.7;
@@ -28,7 +28,7 @@ pub(super) fn threshold(turn: &Turn<'_>, agent_id: &str) -> f64 {
         return recorded.threshold(turn.state.next_sequence).unwrap_or(0.0);
     }
     let own = turn.state.genesis.configurable.get("escalationThreshold").and_then(Value::as_f64);
-    own.or_else(|| turn.children.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
+    own.or_else(|| turn.environment.threshold(agent_id)).unwrap_or(DEFAULT_THRESHOLD)
 }
 
 /// The id of the agent that a node is pinned to.
@@ -83,7 +83,7 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &MockAgentCo
 
 /// An operator accepted the decision, or replaced it.
 pub(super) fn reviewed(resolution: &Resolution) -> Step {
-    if resolution.outcome == Outcome::Rejected {
+    if resolution.outcome == ResolutionOutcome::Rejected {
         return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
     }
     let data = &resolution.interrupt.data;

@@ -12,7 +12,7 @@ use crate::event::data::conversation::{
     ConversationClosed, ConversationExchanged, ConversationOpened, ConversationTurn,
 };
 use crate::interrupt::{Decided, InterruptKind};
-use crate::state::{Interrupt, Outcome};
+use crate::state::{Interrupt, ResolutionOutcome};
 
 /// The channel for turns, if the workflow declares it.
 const CHANNEL: &str = "conversation";
@@ -99,7 +99,7 @@ pub(in crate::engine) fn end_conversation(
             index = index.saturating_add(1);
             content.clone()
         }
-        (None, Outcome::TimedOut) => "timeout".into(),
+        (None, ResolutionOutcome::TimedOut) => "timeout".into(),
         (None, _) => "close".into(),
     };
     let last = with_speaker(&decided.by, user_turn(&id, index, content, turn.now.0));

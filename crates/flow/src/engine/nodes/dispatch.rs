@@ -126,7 +126,7 @@ fn converses(turn: &Turn<'_>, config: &DispatchConfig) -> bool {
     }
     match &turn.recorded {
         Some(recorded) => recorded.converses(turn.state.next_sequence),
-        None => turn.children.converses(),
+        None => turn.environment.converses(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::definition::config::{
 use crate::failure::FailureCode;
 use crate::interrupt::InterruptKind;
 use crate::mask;
-use crate::state::{Outcome, Resolution, RunError};
+use crate::state::{Resolution, ResolutionOutcome, RunError};
 
 /// Asks the question of a `core.interrupt` configuration.
 pub(super) fn ask(
@@ -149,9 +149,9 @@ fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
     let has_edge =
         edges.iter().any(|edge| graph.loops_back[*edge] || turn.definition.edges[*edge].condition.is_some());
     let passes = match (resolution.outcome, action) {
-        (Outcome::Accepted, "refine") => has_edge || edges.is_empty(),
-        (Outcome::Accepted, _) => true,
-        (Outcome::Rejected | Outcome::TimedOut, _) => has_edge,
+        (ResolutionOutcome::Accepted, "refine") => has_edge || edges.is_empty(),
+        (ResolutionOutcome::Accepted, _) => true,
+        (ResolutionOutcome::Rejected | ResolutionOutcome::TimedOut, _) => has_edge,
     };
     if passes {
         let mut outputs = json!({});
@@ -163,10 +163,11 @@ fn decided(turn: &Turn<'_>, node: NodeIndex, resolution: &Resolution) -> Step {
         // These members are set last, so that an answer cannot forge who decided.
         outputs["output"] = resolution.value.clone();
         outputs["decidedBy"] = resolution.by.as_str().into();
-        outputs["approved"] = (resolution.outcome == Outcome::Accepted && action != "refine").into();
+        outputs["approved"] =
+            (resolution.outcome == ResolutionOutcome::Accepted && action != "refine").into();
         return Step::done(outputs);
     }
-    let timed_out = resolution.outcome == Outcome::TimedOut;
+    let timed_out = resolution.outcome == ResolutionOutcome::TimedOut;
     let message = if timed_out { "the approval timed out" } else { "the approval was rejected" };
     let reason = if timed_out { "timeout" } else { action };
     Step::failed(RunError::of(FailureCode::InterruptRejected, message).with(json!({"reason": reason})))

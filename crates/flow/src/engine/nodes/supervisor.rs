@@ -11,7 +11,7 @@ use crate::definition::config::SupervisorConfig;
 use crate::definition::decision::is_decision;
 use crate::event::data::agent::{AgentDecided, OrchestratorDecided};
 use crate::failure::FailureCode;
-use crate::state::{Outcome, Resolution, RunError};
+use crate::state::{Resolution, ResolutionOutcome, RunError};
 
 pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, config: &SupervisorConfig) -> Step {
     let confidence = config.mock_confidence.as_ref().and_then(Value::as_f64);
@@ -35,7 +35,7 @@ pub(super) fn reviewed(
     config: &SupervisorConfig,
     resolution: &Resolution,
 ) -> Step {
-    if resolution.outcome == Outcome::Rejected {
+    if resolution.outcome == ResolutionOutcome::Rejected {
         return Step::failed(RunError::of(FailureCode::InterruptRejected, "the decision was rejected"));
     }
     let other = resolution.value.get("decision").filter(|decision| is_decision(decision)).cloned();

@@ -32,7 +32,7 @@ impl PayloadError {
 enum Flaw {
     #[error("has no `{0}`")]
     Missing(&'static str),
-    #[error("has `{0}` of another type")]
+    #[error("has `{0}` with the wrong type")]
     Mistyped(&'static str),
     #[error("cannot be read")]
     Unreadable,
@@ -126,11 +126,11 @@ mod tests {
             (json!({"attempt": 0, "typeId": "core.noop"}), "the payload of `node.started` has no `nodeId`"),
             (
                 json!({"attempt": "secret", "nodeId": "a", "typeId": "core.noop"}),
-                "the payload of `node.started` has `attempt` of another type",
+                "the payload of `node.started` has `attempt` with the wrong type",
             ),
             (
                 json!({"attempt": 0, "dueAt": "tomorrow", "nodeId": "a", "typeId": "core.noop"}),
-                "the payload of `node.started` has `dueAt` of another type",
+                "the payload of `node.started` has `dueAt` with the wrong type",
             ),
         ];
         for (payload, message) in cases {

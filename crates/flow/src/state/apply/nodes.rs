@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::super::{AnswerState, Delivery, Interrupt, NodeStatus, Outcome, Resolution, RunState, Vote};
+use super::super::{
+    AnswerState, Delivery, Interrupt, NodeStatus, Resolution, ResolutionOutcome, RunState, Vote,
+};
 use crate::definition::{Definition, NodeIndex, NodeType};
 use crate::event::Event;
 use crate::event::data::interrupt::{InterruptOutcome, InterruptRequested, InterruptResolved, ResolveReason};
@@ -151,14 +153,14 @@ impl RunState {
     ) {
         let Some(interrupt) = self.interrupts.remove(&definition.nodes[node].id) else { return };
         let outcome = match (resolved.reason, resolved.outcome) {
-            (Some(ResolveReason::Timeout), _) => Outcome::TimedOut,
-            (None, InterruptOutcome::Rejected) => Outcome::Rejected,
-            (None, InterruptOutcome::Accepted) => Outcome::Accepted,
+            (Some(ResolveReason::Timeout), _) => ResolutionOutcome::TimedOut,
+            (None, InterruptOutcome::Rejected) => ResolutionOutcome::Rejected,
+            (None, InterruptOutcome::Accepted) => ResolutionOutcome::Accepted,
         };
         let value = resolved.resume_value.clone();
         let is_delivery =
             interrupt.kind == InterruptKind::ExternalEvent && definition.nodes[node].kind != NodeType::Guided;
-        if is_delivery && outcome == Outcome::Accepted {
+        if is_delivery && outcome == ResolutionOutcome::Accepted {
             let (interrupt_id, digest) = (interrupt.id.clone(), Delivery::digest_of(&value));
             self.nodes[node].deliveries.push(Delivery { interrupt_id, digest });
         }

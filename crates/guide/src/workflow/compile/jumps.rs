@@ -50,11 +50,9 @@ pub(super) fn wrap(
             !is_apart && !is_around
         };
         if wrapped.iter().any(crosses) {
-            let message = format!(
-                "the jump back to `{}` begins or ends in the middle of another one",
-                quoted(&jump.jump.target)
-            );
-            let fix = "Let one of them go back to the same step as the other, or further.";
+            let message = format!("the jump back to `{}` overlaps another jump", quoted(&jump.jump.target));
+            let fix =
+                "Let the later step jump back to the same step as the other jump, or to an earlier one.";
             context.problem(&jump.path, Code::InvalidJump, message, fix);
             continue;
         }

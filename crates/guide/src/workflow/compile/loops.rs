@@ -126,8 +126,8 @@ fn decision(
     }
     if !looped.body.last().is_some_and(|last| decides(std::slice::from_ref(last))) {
         let message =
-            "the step that decides is not the last of the body, so what follows it would be decided about \
-                       before it is done"
+            "the decision step is not the last step of the body, so the loop would be decided before the steps \
+             after it are done"
                 .to_owned();
         let fix = format!("Move the step with the contract `{LOOP_CONTROL}` to the end of the body.");
         context.problem(path, Code::LoopWithoutDecision, message, fix);

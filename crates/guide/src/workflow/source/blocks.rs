@@ -4,11 +4,11 @@ use super::{
     definitions,
     model::{BlockPart, BlockText, PromptBlocks, TemplateCall},
     names,
-    reader::{Found, Object, Reader},
+    reader::{Object, Reader, ValueAt},
 };
 use crate::workflow::problem::ProblemCode as Code;
 
-pub(super) fn read(reader: &mut Reader, found: Found<'_>) -> PromptBlocks {
+pub(super) fn read(reader: &mut Reader, found: ValueAt<'_>) -> PromptBlocks {
     let mut o = reader.object(found);
     let goal = o.get("goal").map(|found| text(reader, found));
     let constraints = list(reader, &mut o, "constraints");
@@ -39,7 +39,7 @@ pub(super) fn read(reader: &mut Reader, found: Found<'_>) -> PromptBlocks {
     PromptBlocks { goal, constraints, procedure, output_required, verify }
 }
 
-pub(super) fn template_call(reader: &mut Reader, found: Found<'_>) -> TemplateCall {
+pub(super) fn template_call(reader: &mut Reader, found: ValueAt<'_>) -> TemplateCall {
     let mut o = reader.object(found);
     let call = TemplateCall {
         template_id: o.need_text(reader, "templateId", names::REGISTRY_ID),
@@ -53,7 +53,7 @@ fn list(reader: &mut Reader, object: &mut Object<'_>, name: &'static str) -> Vec
     object.list(reader, name, 0..=64, text)
 }
 
-fn text(reader: &mut Reader, found: Found<'_>) -> BlockText {
+fn text(reader: &mut Reader, found: ValueAt<'_>) -> BlockText {
     if found.0.is_array() {
         let items = reader.items(found, 1..=32);
         return BlockText::Parts(items.into_iter().map(|found| part(reader, found)).collect());
@@ -61,7 +61,7 @@ fn text(reader: &mut Reader, found: Found<'_>) -> BlockText {
     BlockText::Text(reader.text(found, names::PROMPT))
 }
 
-fn part(reader: &mut Reader, found: Found<'_>) -> BlockPart {
+fn part(reader: &mut Reader, found: ValueAt<'_>) -> BlockPart {
     let mut o = reader.object(found);
     let is_ref =
         o.need(reader, "kind").and_then(|found| reader.choice(found, &[("text", false), ("ref", true)]));

@@ -2,7 +2,7 @@
 
 use super::{
     names,
-    reader::{Found, Object, Reader},
+    reader::{Object, Reader, ValueAt},
 };
 use crate::workflow::{
     context_keys::{ContextKeys, ContextType, PlainType},
@@ -44,7 +44,7 @@ pub(super) fn read(reader: &mut Reader, o: &mut Object<'_>, member: &'static str
 }
 
 /// `{type: string}` or `{enum: [fix, report]}`.
-fn context_type(reader: &mut Reader, found: Found<'_>) -> Option<ContextType> {
+fn context_type(reader: &mut Reader, found: ValueAt<'_>) -> Option<ContextType> {
     let mut o = reader.object(found);
     let (plain, values) = (o.get("type"), o.get("enum"));
     let declared = match (plain, values) {

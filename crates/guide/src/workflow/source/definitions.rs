@@ -10,14 +10,14 @@ use super::{
         ScopeName,
     },
     names,
-    reader::{Found, MAX_ITEMS, Object, Reader},
+    reader::{MAX_ITEMS, Object, Reader, ValueAt},
 };
 use crate::workflow::{
     compiled::{Assessment, AssessmentConsequence, Condition, Dimension, OutputContract},
     problem::ProblemCode as Code,
 };
 
-pub(super) fn assessment(reader: &mut Reader, found: Found<'_>) -> Assessment {
+pub(super) fn assessment(reader: &mut Reader, found: ValueAt<'_>) -> Assessment {
     let mut o = reader.object(found);
     let assessment = Assessment {
         id: o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default(),
@@ -34,7 +34,7 @@ pub(super) fn assessment(reader: &mut Reader, found: Found<'_>) -> Assessment {
     assessment
 }
 
-fn dimension(reader: &mut Reader, found: Found<'_>) -> Dimension {
+fn dimension(reader: &mut Reader, found: ValueAt<'_>) -> Dimension {
     let mut o = reader.object(found);
     let dimension = Dimension {
         id: o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default(),
@@ -58,7 +58,7 @@ fn dimension(reader: &mut Reader, found: Found<'_>) -> Dimension {
     dimension
 }
 
-pub(super) fn consequence(reader: &mut Reader, found: Found<'_>) -> AssessmentConsequence {
+pub(super) fn consequence(reader: &mut Reader, found: ValueAt<'_>) -> AssessmentConsequence {
     let mut o = reader.object(found);
     let (mut any_equals_level, mut for_assessment, mut guidance) = (String::new(), None, String::new());
     if let Some(found) = o.need(reader, "when") {
@@ -79,7 +79,7 @@ pub(super) fn consequence(reader: &mut Reader, found: Found<'_>) -> AssessmentCo
     AssessmentConsequence { any_equals_level, for_assessment, guidance }
 }
 
-pub(super) fn output_contract(reader: &mut Reader, found: Found<'_>) -> OutputContract {
+pub(super) fn output_contract(reader: &mut Reader, found: ValueAt<'_>) -> OutputContract {
     let mut o = reader.object(found);
     let contract = OutputContract {
         contract_ref: o.need_text(reader, "contractRef", names::REGISTRY_ID),
@@ -89,7 +89,7 @@ pub(super) fn output_contract(reader: &mut Reader, found: Found<'_>) -> OutputCo
     contract
 }
 
-pub(super) fn condition(reader: &mut Reader, found: Found<'_>) -> ConditionDefinition {
+pub(super) fn condition(reader: &mut Reader, found: ValueAt<'_>) -> ConditionDefinition {
     let mut o = reader.object(found);
     let condition_id =
         o.need(reader, "conditionId").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default();
@@ -138,7 +138,7 @@ const PARAMETER_TYPES: [(&str, ParameterType); 6] = [
     ("any", ParameterType::Any),
 ];
 
-fn parameter(reader: &mut Reader, found: Found<'_>) -> Parameter {
+fn parameter(reader: &mut Reader, found: ValueAt<'_>) -> Parameter {
     let mut o = reader.object(found);
     let parameter = Parameter {
         name: o.need(reader, "name").map(|found| reader.name(found, &names::FUNCTION)).unwrap_or_default(),
@@ -155,7 +155,7 @@ fn parameter(reader: &mut Reader, found: Found<'_>) -> Parameter {
     parameter
 }
 
-pub(super) fn call(reader: &mut Reader, found: Found<'_>) -> FunctionCall {
+pub(super) fn call(reader: &mut Reader, found: ValueAt<'_>) -> FunctionCall {
     let mut o = reader.object(found);
     let call = FunctionCall {
         name: o.need(reader, "name").map(|found| reader.name(found, &names::FUNCTION)).unwrap_or_default(),

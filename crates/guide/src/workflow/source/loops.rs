@@ -6,7 +6,7 @@ use super::{
     context_keys, definitions,
     model::{Body, ConditionSource, LoopSpec, LoopStep, LoopTag, LoopType},
     names,
-    reader::{Found, Object, Reader},
+    reader::{Object, Reader, ValueAt},
     steps::{self, Steps},
 };
 use crate::workflow::{
@@ -91,7 +91,7 @@ fn body(reader: &mut Reader, o: &mut Object<'_>, state: &mut Steps) -> Body {
     }
 }
 
-fn spec(reader: &mut Reader, found: Found<'_>) -> LoopSpec {
+fn spec(reader: &mut Reader, found: ValueAt<'_>) -> LoopSpec {
     let mut object = reader.object(found);
     let o = &mut object;
     let loop_type = o.need(reader, "type").and_then(|found| reader.choice(found, &LOOP_TYPES));
@@ -153,7 +153,7 @@ fn fits(reader: &mut Reader, o: &mut Object<'_>, loop_type: LoopType) {
     }
 }
 
-fn condition_source(reader: &mut Reader, found: Found<'_>) -> ConditionSource {
+fn condition_source(reader: &mut Reader, found: ValueAt<'_>) -> ConditionSource {
     let mut o = reader.object(found);
     let kind = o
         .need(reader, "kind")

@@ -29,7 +29,7 @@ pub(super) struct Object<'v> {
 }
 
 /// A value with its path.
-pub(super) type Found<'v> = (&'v Value, String);
+pub(super) type ValueAt<'v> = (&'v Value, String);
 
 /// A closed set: strings and their values.
 pub(super) type Choices<T> = [(&'static str, T)];
@@ -60,7 +60,7 @@ impl Reader {
         self.report(path, Code::WrongType, format!("expected {wanted}, found {found}"), fix);
     }
 
-    pub(super) fn object<'v>(&mut self, (value, path): Found<'v>) -> Object<'v> {
+    pub(super) fn object<'v>(&mut self, (value, path): ValueAt<'v>) -> Object<'v> {
         if !value.is_object() {
             self.wrong_type(&path, "an object", value);
         }
@@ -93,9 +93,9 @@ impl Reader {
 
     pub(super) fn items<'v>(
         &mut self,
-        (value, path): Found<'v>,
+        (value, path): ValueAt<'v>,
         count: RangeInclusive<usize>,
-    ) -> Vec<Found<'v>> {
+    ) -> Vec<ValueAt<'v>> {
         let Value::Array(values) = value else {
             self.wrong_type(&path, "a list", value);
             return Vec::new();
@@ -113,7 +113,7 @@ impl Reader {
             .collect()
     }
 
-    pub(super) fn text(&mut self, (value, path): Found<'_>, characters: RangeInclusive<usize>) -> String {
+    pub(super) fn text(&mut self, (value, path): ValueAt<'_>, characters: RangeInclusive<usize>) -> String {
         let Value::String(text) = value else {
             self.wrong_type(&path, "a string", value);
             return String::new();
@@ -131,14 +131,14 @@ impl Reader {
         text.clone()
     }
 
-    pub(super) fn flag(&mut self, (value, path): Found<'_>) -> bool {
+    pub(super) fn flag(&mut self, (value, path): ValueAt<'_>) -> bool {
         value.as_bool().unwrap_or_else(|| {
             self.wrong_type(&path, "true or false", value);
             false
         })
     }
 
-    pub(super) fn number(&mut self, (value, path): Found<'_>, range: RangeInclusive<u32>) -> u32 {
+    pub(super) fn number(&mut self, (value, path): ValueAt<'_>, range: RangeInclusive<u32>) -> u32 {
         if !value.is_number() {
             self.wrong_type(&path, "a number", value);
             return *range.start();
@@ -158,7 +158,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn choice<T: Copy>(&mut self, (value, path): Found<'_>, choices: &Choices<T>) -> Option<T> {
+    pub(super) fn choice<T: Copy>(&mut self, (value, path): ValueAt<'_>, choices: &Choices<T>) -> Option<T> {
         let Value::String(text) = value else {
             self.wrong_type(&path, "a string", value);
             return None;
@@ -176,7 +176,7 @@ impl Reader {
     }
 
     /// A string with restrictions on its characters.
-    pub(super) fn name(&mut self, found: Found<'_>, rule: &NameRule) -> String {
+    pub(super) fn name(&mut self, found: ValueAt<'_>, rule: &NameRule) -> String {
         let path = found.1.clone();
         let before = self.problems.len();
         let text = self.text(found, rule.length.clone());
@@ -188,14 +188,14 @@ impl Reader {
         text
     }
 
-    pub(super) fn condition(&mut self, (value, path): Found<'_>) -> Condition {
+    pub(super) fn condition(&mut self, (value, path): ValueAt<'_>) -> Condition {
         for fault in condition::check(value).err().into_iter().flatten() {
             self.report(&join(&path, &fault.path), Code::InvalidCondition, fault.message, fault.fix);
         }
         Condition(value.clone())
     }
 
-    pub(super) fn criteria(&mut self, (value, path): Found<'_>) -> Criteria {
+    pub(super) fn criteria(&mut self, (value, path): ValueAt<'_>) -> Criteria {
         for fault in criteria::check(value).err().into_iter().flatten() {
             let code = if fault.in_condition { Code::InvalidCondition } else { Code::InvalidCriteria };
             self.report(&join(&path, &fault.path), code, fault.message, fault.fix);
@@ -203,7 +203,7 @@ impl Reader {
         Criteria(value.clone())
     }
 
-    pub(super) fn texts(&mut self, found: Found<'_>, characters: &RangeInclusive<usize>) -> Vec<String> {
+    pub(super) fn texts(&mut self, found: ValueAt<'_>, characters: &RangeInclusive<usize>) -> Vec<String> {
         let items = self.items(found, 0..=MAX_ITEMS);
         items.into_iter().map(|item| self.text(item, characters.clone())).collect()
     }
@@ -226,7 +226,7 @@ impl<'v> Object<'v> {
         self.get(name).is_some()
     }
 
-    pub(super) fn get(&mut self, name: &'static str) -> Option<Found<'v>> {
+    pub(super) fn get(&mut self, name: &'static str) -> Option<ValueAt<'v>> {
         if !self.asked.contains(&name) {
             self.asked.push(name);
         }
@@ -234,7 +234,7 @@ impl<'v> Object<'v> {
     }
 
     /// A required field. Reports nothing if the value is not an object, because that was already reported.
-    pub(super) fn need(&mut self, reader: &mut Reader, name: &'static str) -> Option<Found<'v>> {
+    pub(super) fn need(&mut self, reader: &mut Reader, name: &'static str) -> Option<ValueAt<'v>> {
         let found = self.get(name);
         if found.is_none() && self.members.is_some() {
             let message = format!("`{name}` is missing");
@@ -293,7 +293,7 @@ impl<'v> Object<'v> {
         reader: &mut Reader,
         name: &'static str,
         count: RangeInclusive<usize>,
-        mut read: impl FnMut(&mut Reader, Found<'v>) -> T,
+        mut read: impl FnMut(&mut Reader, ValueAt<'v>) -> T,
     ) -> Vec<T> {
         let Some(found) = self.get(name) else { return Vec::new() };
         let items = reader.items(found, count);
@@ -301,7 +301,7 @@ impl<'v> Object<'v> {
     }
 
     /// The entries of a field that is a map.
-    pub(super) fn entries(&mut self, reader: &mut Reader, name: &'static str) -> Vec<(&'v str, Found<'v>)> {
+    pub(super) fn entries(&mut self, reader: &mut Reader, name: &'static str) -> Vec<(&'v str, ValueAt<'v>)> {
         let Some((value, path)) = self.get(name) else { return Vec::new() };
         let Value::Object(members) = value else {
             reader.wrong_type(&path, "an object", value);

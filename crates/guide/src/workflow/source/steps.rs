@@ -11,7 +11,7 @@ use super::{
         Verification,
     },
     names,
-    reader::{Found, MAX_ITEMS, Object, Reader},
+    reader::{MAX_ITEMS, Object, Reader, ValueAt},
     workflow::MODEL_TIERS,
 };
 use crate::{
@@ -46,7 +46,7 @@ enum StepType {
     Parallel,
 }
 
-pub(super) fn read_list(reader: &mut Reader, found: Found<'_>, state: &mut Steps) -> Vec<SourceStep> {
+pub(super) fn read_list(reader: &mut Reader, found: ValueAt<'_>, state: &mut Steps) -> Vec<SourceStep> {
     let path = found.1.clone();
     let items = reader.items(found, 1..=MAX_STEPS);
     state.count += items.len();
@@ -58,7 +58,7 @@ pub(super) fn read_list(reader: &mut Reader, found: Found<'_>, state: &mut Steps
     items.into_iter().map(|found| step(reader, found, state)).collect()
 }
 
-fn step(reader: &mut Reader, found: Found<'_>, state: &mut Steps) -> SourceStep {
+fn step(reader: &mut Reader, found: ValueAt<'_>, state: &mut Steps) -> SourceStep {
     let mut object = reader.object(found);
     let step_type = match object.get("type") {
         None => StepType::Standard,
@@ -147,7 +147,7 @@ fn instruction(reader: &mut Reader, o: &mut Object<'_>) -> Instruction {
     prompt.or(blocks).or(call).unwrap_or(Instruction::Prompt("-".to_owned()))
 }
 
-fn prompt_text(reader: &mut Reader, found: Found<'_>) -> String {
+fn prompt_text(reader: &mut Reader, found: ValueAt<'_>) -> String {
     let path = found.1.clone();
     let text = reader.text(found, 0..=*names::PROMPT.end());
     if found_blank(&text, reader, &path) {
@@ -161,7 +161,7 @@ fn found_blank(text: &str, reader: &Reader, path: &str) -> bool {
     text.trim().is_empty() && reader.problems.last().is_none_or(|problem| problem.path != path)
 }
 
-fn fragment(reader: &mut Reader, found: Found<'_>) -> Fragment {
+fn fragment(reader: &mut Reader, found: ValueAt<'_>) -> Fragment {
     let mut o = reader.object(found);
     let fragment = Fragment {
         id: o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default(),
@@ -200,7 +200,7 @@ fn user_dependencies(reader: &mut Reader, o: &mut Object<'_>) -> Vec<UserDepende
     dependencies.into_iter().flatten().collect()
 }
 
-fn user_dependency(reader: &mut Reader, found: Found<'_>) -> Option<UserDependency> {
+fn user_dependency(reader: &mut Reader, found: ValueAt<'_>) -> Option<UserDependency> {
     let mut o = reader.object(found);
     let id = o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default();
     let reason = o.need(reader, "reason").and_then(|found| reader.choice(found, UserOnlyDependency::ALL));
@@ -252,7 +252,7 @@ fn evidence(reader: &mut Reader, o: &mut Object<'_>) -> Option<EvidenceDemand> {
     Some(EvidenceDemand { commands, citations })
 }
 
-fn function_reference(reader: &mut Reader, found: Found<'_>) -> String {
+fn function_reference(reader: &mut Reader, found: ValueAt<'_>) -> String {
     let path = found.1.clone();
     let before = reader.problems.len();
     let text = reader.text(found, 3..=66);
@@ -264,7 +264,7 @@ fn function_reference(reader: &mut Reader, found: Found<'_>) -> String {
     name.to_owned()
 }
 
-fn verification(reader: &mut Reader, found: Found<'_>) -> Verification {
+fn verification(reader: &mut Reader, found: ValueAt<'_>) -> Verification {
     let mut o = reader.object(found);
     let verification = Verification {
         command: o.text(reader, "command", 1..=1024),
@@ -274,7 +274,7 @@ fn verification(reader: &mut Reader, found: Found<'_>) -> Verification {
     verification
 }
 
-fn audit(reader: &mut Reader, found: Found<'_>) -> Audit {
+fn audit(reader: &mut Reader, found: ValueAt<'_>) -> Audit {
     let mut o = reader.object(found);
     let audit = Audit {
         prompt: o.get("prompt").map(|found| prompt_text(reader, found)),
@@ -284,7 +284,7 @@ fn audit(reader: &mut Reader, found: Found<'_>) -> Audit {
     audit
 }
 
-fn jump(reader: &mut Reader, found: Found<'_>) -> JumpIf {
+fn jump(reader: &mut Reader, found: ValueAt<'_>) -> JumpIf {
     let mut o = reader.object(found);
     let jump = JumpIf {
         condition: match o.need(reader, "condition") {
@@ -341,7 +341,7 @@ fn placeholder(reader: &mut Reader, o: &mut Object<'_>) -> ParallelStep {
     }
 }
 
-fn delegation(reader: &mut Reader, found: Found<'_>) -> Delegation {
+fn delegation(reader: &mut Reader, found: ValueAt<'_>) -> Delegation {
     let mut o = reader.object(found);
     let delegation = Delegation {
         workflow_id: o.need_text(reader, "workflowId", 3..=128),
@@ -364,7 +364,7 @@ fn delegation(reader: &mut Reader, found: Found<'_>) -> Delegation {
     delegation
 }
 
-fn synthesis(reader: &mut Reader, found: Found<'_>) -> Synthesis {
+fn synthesis(reader: &mut Reader, found: ValueAt<'_>) -> Synthesis {
     let mut o = reader.object(found);
     let synthesis = Synthesis {
         prompt: o.get("prompt").map(|found| prompt_text(reader, found)),

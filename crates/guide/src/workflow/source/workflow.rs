@@ -8,7 +8,7 @@ use super::{
     context_keys, definitions,
     model::{AcceptedKind, ExtensionPoint, MetricsProfile, RecommendedPreferences, Source},
     names,
-    reader::{Found, MAX_ITEMS, Object, Reader},
+    reader::{MAX_ITEMS, Object, Reader, ValueAt},
     steps::{self, Steps},
 };
 use crate::{
@@ -148,7 +148,7 @@ fn is_semantic(version: &str) -> bool {
         && [pre, build].into_iter().flatten().all(|part| part.split('.').all(word))
 }
 
-fn preferences(reader: &mut Reader, found: Found<'_>) -> RecommendedPreferences {
+fn preferences(reader: &mut Reader, found: ValueAt<'_>) -> RecommendedPreferences {
     let mut object = reader.object(found);
     let preferences = RecommendedPreferences {
         recommended_autonomy: object.choice(reader, "recommendedAutonomy", &AUTONOMY),
@@ -169,7 +169,7 @@ fn capabilities(reader: &mut Reader, object: &mut Object<'_>) -> BTreeMap<Capabi
     read
 }
 
-fn extension_point(reader: &mut Reader, found: Found<'_>) -> ExtensionPoint {
+fn extension_point(reader: &mut Reader, found: ValueAt<'_>) -> ExtensionPoint {
     let mut o = reader.object(found);
     let point = ExtensionPoint {
         slot_id: o.need(reader, "slotId").map(|found| reader.name(found, &names::SLOT)).unwrap_or_default(),
@@ -185,7 +185,7 @@ fn extension_point(reader: &mut Reader, found: Found<'_>) -> ExtensionPoint {
     point
 }
 
-fn reference(reader: &mut Reader, found: Found<'_>) -> Reference {
+fn reference(reader: &mut Reader, found: ValueAt<'_>) -> Reference {
     let mut o = reader.object(found);
     let reference = Reference {
         id: o.need(reader, "id").map(|found| reader.name(found, &names::PART_ID)).unwrap_or_default(),

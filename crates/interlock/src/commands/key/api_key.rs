@@ -1,4 +1,4 @@
-//! `interlock key new-api-key`.
+//! `interlock key new`.
 
 use canon::error::Envelope;
 use canon::nearest::nearest;

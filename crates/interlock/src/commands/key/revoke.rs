@@ -54,12 +54,9 @@ fn tenant(arguments: &RevokeApiKey, keys: &[ApiKey]) -> Result<Tenant, Failure> 
         [] => {
             let meant = nearest(&arguments.id, keys.iter().map(|key| key.id.as_str()), 1);
             let hint = meant.first().map(|meant| format!("Did you mean `{meant}`? ")).unwrap_or_default();
-            Err(Envelope::new(
-                CommandErrorCode::KeyUnknown,
-                format!("There is no API key `{}`.", arguments.id),
-            )
-            .suggest(format!("{hint}List keys with `interlock key list`."))
-            .into())
+            Err(Envelope::new(CommandErrorCode::KeyUnknown, format!("API key `{}` not found.", arguments.id))
+                .suggest(format!("{hint}List keys with `interlock key list`."))
+                .into())
         }
         several => {
             let names: Vec<_> = several.iter().map(|tenant| tenant.as_str()).collect();

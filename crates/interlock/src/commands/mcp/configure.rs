@@ -181,7 +181,7 @@ fn report(target: &ClientTarget, outcome: &FileChange, entry: Option<&Entry>) ->
     }
     let name = &target.name;
     let _ = match (after.is_some(), target.dry_run, entry.is_some()) {
-        (false, _, true) => write!(text, "{client} has this entry already; {file} was not changed."),
+        (false, _, true) => write!(text, "{client} already has this entry; {file} was not changed."),
         (false, _, false) => write!(text, "{client} has no server `{name}` in {file}; nothing was changed."),
         (true, true, _) => write!(text, "Dry run: {file} was not changed."),
         (true, false, true) => write!(

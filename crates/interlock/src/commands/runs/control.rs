@@ -6,8 +6,8 @@ use canon::time::Timestamp;
 use serde_json::{Value, json};
 use system::{Clock as _, SystemClock};
 
-use super::filter::{Filter, Found};
-use crate::api::{Api, Outcome, Run, block_on};
+use super::filter::{Filter, MatchingRuns};
+use crate::api::{Api, Run, RunOutcome, block_on};
 use crate::arguments::{Globals, RunsControl, RunsFilter};
 use crate::commands::confirm;
 use crate::contexts::Confirm;
@@ -60,14 +60,14 @@ impl Action {
     }
 
     /// Whether it can apply to a run; of a filter, only such runs are taken.
-    const fn applies(self, outcome: Outcome) -> bool {
+    const fn applies(self, outcome: RunOutcome) -> bool {
         match self {
             Self::Cancel => !matches!(
                 outcome,
-                Outcome::Completed | Outcome::Failed | Outcome::Rejected | Outcome::Cancelled
+                RunOutcome::Completed | RunOutcome::Failed | RunOutcome::Rejected | RunOutcome::Cancelled
             ),
-            Self::Pause => matches!(outcome, Outcome::Pending | Outcome::Running | Outcome::Waiting),
-            Self::Resume => matches!(outcome, Outcome::Paused),
+            Self::Pause => matches!(outcome, RunOutcome::Pending | RunOutcome::Running | RunOutcome::Waiting),
+            Self::Resume => matches!(outcome, RunOutcome::Paused),
         }
     }
 
@@ -89,7 +89,7 @@ pub(super) fn run(action: Action, arguments: &RunsControl, globals: &Globals) ->
         let is_bulk = filter.is_some();
         let runs = match &filter {
             Some(filter) => {
-                let Found { runs, .. } = filter.scan(&api, MOST).await?;
+                let MatchingRuns { runs, .. } = filter.scan(&api, MOST).await?;
                 runs.into_iter().filter(|run| action.applies(run.outcome())).collect()
             }
             None => named(&api, &arguments.ids).await?,

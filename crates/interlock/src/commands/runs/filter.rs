@@ -7,7 +7,7 @@ use canon::nearest::nearest;
 use canon::time::Timestamp;
 use flow::run::RunStatus;
 
-use crate::api::{Api, ListRuns, Outcome, Run, parse_span};
+use crate::api::{Api, ListRuns, Run, RunOutcome, parse_span};
 use crate::arguments::RunsFilter;
 use crate::failure::{CommandErrorCode, Failure};
 
@@ -21,7 +21,7 @@ pub(crate) const KEYS: [&str; 10] =
 /// One condition on a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
-    Status(Vec<Outcome>),
+    Status(Vec<RunOutcome>),
     Workflow(Vec<String>),
     Tag(Vec<String>),
     By(Vec<String>),
@@ -42,7 +42,7 @@ pub(crate) struct Filter {
 }
 
 /// What a scan found.
-pub(crate) struct Found {
+pub(crate) struct MatchingRuns {
     pub(crate) runs: Vec<Run>,
     /// Whether there may be more.
     pub(crate) more: bool,
@@ -149,7 +149,7 @@ impl Filter {
     }
 
     /// The newest matching runs.
-    pub(crate) async fn scan(&self, api: &Api, limit: usize) -> Result<Found, Failure> {
+    pub(crate) async fn scan(&self, api: &Api, limit: usize) -> Result<MatchingRuns, Failure> {
         let list = self.for_server();
         let (mut runs, mut cursor, mut scanned) = (Vec::new(), None, 0);
         loop {
@@ -158,18 +158,18 @@ impl Filter {
             scanned += page.items.len();
             for run in page.items {
                 if self.is_past(&run) {
-                    return Ok(Found { runs, more: false });
+                    return Ok(MatchingRuns { runs, more: false });
                 }
                 if self.matches(&run) {
                     if runs.len() == limit {
-                        return Ok(Found { runs, more: true });
+                        return Ok(MatchingRuns { runs, more: true });
                     }
                     runs.push(run);
                 }
             }
             match page.next {
-                None => return Ok(Found { runs, more: false }),
-                Some(_) if scanned >= SCANNED => return Ok(Found { runs, more: true }),
+                None => return Ok(MatchingRuns { runs, more: false }),
+                Some(_) if scanned >= SCANNED => return Ok(MatchingRuns { runs, more: true }),
                 Some(next) => cursor = Some(next),
             }
         }
@@ -201,17 +201,17 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// The one status that an outcome is, if it is one.
-const fn status_of(outcome: Outcome) -> Option<RunStatus> {
+const fn status_of(outcome: RunOutcome) -> Option<RunStatus> {
     match outcome {
-        Outcome::Pending => Some(RunStatus::Pending),
-        Outcome::Running => Some(RunStatus::Running),
-        Outcome::Waiting => None,
-        Outcome::Paused => Some(RunStatus::Paused),
-        Outcome::Completed => Some(RunStatus::Completed),
+        RunOutcome::Pending => Some(RunStatus::Pending),
+        RunOutcome::Running => Some(RunStatus::Running),
+        RunOutcome::Waiting => None,
+        RunOutcome::Paused => Some(RunStatus::Paused),
+        RunOutcome::Completed => Some(RunStatus::Completed),
         // Both are `failed` on the wire.
-        Outcome::Rejected | Outcome::Failed => Some(RunStatus::Failed),
-        Outcome::Cancelling => Some(RunStatus::Cancelling),
-        Outcome::Cancelled => Some(RunStatus::Cancelled),
+        RunOutcome::Rejected | RunOutcome::Failed => Some(RunStatus::Failed),
+        RunOutcome::Cancelling => Some(RunStatus::Cancelling),
+        RunOutcome::Cancelled => Some(RunStatus::Cancelled),
     }
 }
 
@@ -242,13 +242,13 @@ fn condition(key: &str, value: &str, now: Timestamp) -> Result<Condition, Failur
     })
 }
 
-fn outcome(text: &str) -> Result<Outcome, Failure> {
-    let known: Vec<_> = Outcome::ALL.iter().map(|outcome| outcome.word().to_lowercase()).collect();
+fn outcome(text: &str) -> Result<RunOutcome, Failure> {
+    let known: Vec<_> = RunOutcome::ALL.iter().map(|outcome| outcome.word().to_lowercase()).collect();
     if let Some(place) = known.iter().position(|word| word == text) {
-        return Ok(Outcome::ALL[place]);
+        return Ok(RunOutcome::ALL[place]);
     }
     if text.starts_with("waiting-") && RunStatus::parse(text).is_some() {
-        return Ok(Outcome::Waiting);
+        return Ok(RunOutcome::Waiting);
     }
     let meant = nearest(text, &known, 1);
     let hint = meant.first().map(|meant| format!("Did you mean `{meant}`? ")).unwrap_or_default();

@@ -53,13 +53,10 @@ async fn position(api: &Api, run: &Run, from: &str) -> Result<u64, Failure> {
 
 fn no_position(run: &Run) -> Failure {
     let nodes: Vec<_> = run.nodes().map(|node| node.id).collect();
-    Envelope::new(
-        CommandErrorCode::InputUnreadable,
-        "A branch needs `--from`: the first event that is done again.",
-    )
-    .suggest(format!(
-        "Give the number of an event (`interlock runs show --events`), or a node: {}.",
-        nodes.join(", ")
-    ))
-    .into()
+    Envelope::new(CommandErrorCode::InputUnreadable, "A branch requires `--from`, the first event to repeat.")
+        .suggest(format!(
+            "Give the number of an event (`interlock runs show --events`), or a node: {}.",
+            nodes.join(", ")
+        ))
+        .into()
 }

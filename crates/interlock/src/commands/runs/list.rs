@@ -4,7 +4,7 @@ use canon::time::Timestamp;
 use serde_json::json;
 use system::{Clock as _, SystemClock};
 
-use super::filter::{Filter, Found};
+use super::filter::{Filter, MatchingRuns};
 use crate::api::{Api, Run, block_on, span};
 use crate::arguments::{Globals, RunsList};
 use crate::failure::{ExitStatus, Failure};
@@ -16,7 +16,7 @@ pub(super) fn run(arguments: &RunsList, globals: &Globals) -> Result<ExitStatus,
     let filter = Filter::parse(arguments.filter.iter().map(String::as_str), &arguments.select, now)?;
     let api = Api::connect(&arguments.target, globals)?;
     let waiting = Waiting::on("reading runs");
-    let Found { runs, more } = block_on(filter.scan(&api, arguments.limit.max(1)))?;
+    let MatchingRuns { runs, more } = block_on(filter.scan(&api, arguments.limit.max(1)))?;
     drop(waiting);
     if arguments.target.answering.json {
         let documents: Vec<_> = runs.iter().map(Run::document).collect();

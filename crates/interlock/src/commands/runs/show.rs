@@ -8,7 +8,7 @@ use canon::time::Timestamp;
 use serde_json::{Value, json};
 use system::{Clock as _, SystemClock};
 
-use crate::api::{Api, Event, NodeState, Outcome, Run, block_on, span};
+use crate::api::{Api, Event, NodeState, Run, RunOutcome, block_on, span};
 use crate::arguments::{Globals, RunsShow};
 use crate::failure::{CommandErrorCode, ExitStatus, Failure};
 use crate::output::{self, BAD, DIM, HEADING, Layout};
@@ -128,22 +128,22 @@ fn words(run: &Run, now: Timestamp) -> String {
 fn next(run: &Run) -> Option<String> {
     let id: String = run.id().chars().skip(run.id().chars().count().saturating_sub(8)).collect();
     match run.outcome() {
-        Outcome::Failed => {
+        RunOutcome::Failed => {
             let failed = run.nodes().find(|node| node.state == NodeState::Failed)?;
             Some(format!("interlock runs fork {id} --from {}", failed.id))
         }
-        Outcome::Waiting => {
+        RunOutcome::Waiting => {
             let interrupt = run.interrupt()?;
             match interrupt.is_approval() {
                 true => Some(format!("interlock approvals approve {id}")),
                 false => Some(format!("interlock runs answer {id} --value JSON")),
             }
         }
-        Outcome::Paused => Some(format!("interlock runs resume {id}")),
-        Outcome::Pending | Outcome::Running | Outcome::Cancelling => {
+        RunOutcome::Paused => Some(format!("interlock runs resume {id}")),
+        RunOutcome::Pending | RunOutcome::Running | RunOutcome::Cancelling => {
             Some(format!("interlock runs tail {id}"))
         }
-        Outcome::Completed | Outcome::Rejected | Outcome::Cancelled => None,
+        RunOutcome::Completed | RunOutcome::Rejected | RunOutcome::Cancelled => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `interlock runs tail`.
 
-use crate::api::{Api, Event, Outcome, Run, block_on};
+use crate::api::{Api, Event, Run, RunOutcome, block_on};
 use crate::arguments::{Globals, RunsTail, TailUntil};
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, DIM, Layout};
@@ -49,7 +49,7 @@ impl Tail {
             if asked && self.until == TailUntil::Waiting {
                 // The question may have been answered before this command started.
                 let run = api.run(id).await?;
-                if run.outcome() == Outcome::Waiting {
+                if run.outcome() == RunOutcome::Waiting {
                     return self.end(&run);
                 }
             }
@@ -80,6 +80,6 @@ impl Tail {
             );
             output::text(&line.trim_end())?;
         }
-        Ok(ExitStatus::success_if(matches!(outcome, Outcome::Completed | Outcome::Waiting)))
+        Ok(ExitStatus::success_if(matches!(outcome, RunOutcome::Completed | RunOutcome::Waiting)))
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn prepare(
         let message = format!("{address} is reachable from other machines, but no API key is set");
         return Err(Envelope::new(CommandErrorCode::KeyRequired, message)
             .suggest(format!(
-                "Set {KEY_VARIABLE}, create a key with `interlock key new-api-key`, or listen on 127.0.0.1."
+                "Set {KEY_VARIABLE}, create a key with `interlock key new`, or listen on 127.0.0.1."
             ))
             .into());
     }

@@ -33,7 +33,7 @@ impl Store {
             if settings.master_key.value.is_some() {
                 return Err(Envelope::new(
                     CommandErrorCode::ConfigInvalid,
-                    "`database.master_key` is set, and `database.url` is not",
+                    "`database.master_key` is set, but `database.url` is not",
                 )
                 .suggest("Set `database.url`, or remove `database.master_key`.")
                 .into());
@@ -171,7 +171,8 @@ fn refuse_embedded_runs(settings: &Settings) -> Result<(), Failure> {
     if !std::fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
         return Ok(());
     }
-    let message = format!("{} has runs, which a database would hide", path.display());
+    let message =
+        format!("{} contains runs, which would be hidden if runs were in a database", path.display());
     Err(Envelope::new(CommandErrorCode::DatabaseUnusable, message)
         .suggest("Use a data directory without runs. Runs cannot be moved into PostgreSQL yet.")
         .detail("file", path.display().to_string())

@@ -56,7 +56,7 @@ pub(super) fn signer(bundle: &[u8], signature: &Path, trusted: &[PathBuf]) -> Re
 pub(super) fn edited(session: &SessionId, reason: ChainBreak, problem: &str) -> Failure {
     Envelope::new(
         CommandErrorCode::BundleSignatureInvalid,
-        format!("Session {session} does not agree with its chain, so it is not signed: {reason}: {problem}."),
+        format!("Session {session} does not match its chain, so it is not signed: {reason}: {problem}."),
     )
     .suggest("Run `interlock session verify` for the session, and restore it from a backup. Without --sign it can be exported.")
     .into()

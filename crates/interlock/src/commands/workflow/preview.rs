@@ -40,7 +40,11 @@ pub(super) fn run(arguments: &WorkflowPreview) -> Result<ExitStatus, Failure> {
                 document["file"] = path.display().to_string().into();
                 output::json(&document, Layout::Compact)?;
             } else {
-                output::text(&format!("{} is drawn in {}.", compiled.workflow.workflow_id, path.display()))?;
+                output::text(&format!(
+                    "Wrote the graph of {} to {}.",
+                    compiled.workflow.workflow_id,
+                    path.display()
+                ))?;
             }
         }
         None if json => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use catalogue::Found;
+use catalogue::ResolvedWorkflow;
 use guide::workflow::compiled::{
     CompiledWorkflow, Condition, Loop, SequenceItem, Step, StepProvenance, StepSource,
 };
@@ -65,7 +65,7 @@ fn registered(api: &Api, arguments: &WorkflowShow) -> Result<ExitStatus, Failure
     Ok(ExitStatus::Success)
 }
 
-fn words(found: &Found) -> String {
+fn words(found: &ResolvedWorkflow) -> String {
     let workflow = &*found.workflow;
     let mut words = String::new();
     let _ = writeln!(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use system::{Clock as _, SystemClock};
-use workspace::drift::{Drift, Facts, Level, Options, Report, Severity, Verdict, scan};
+use workspace::drift::{Drift, EntryFacts, Level, Options, Report, Severity, Verdict, scan};
 
 use super::{lease, root};
 use crate::arguments::{DriftLevel, WorkspaceDrift};
@@ -84,7 +84,7 @@ fn row(drift: &Drift) -> [Cell; 5] {
 }
 
 /// A short description of one side of a difference.
-fn facts(facts: Option<&Facts>) -> String {
+fn facts(facts: Option<&EntryFacts>) -> String {
     let Some(facts) = facts else { return String::new() };
     let size = facts.size.map(|size| format!("{size} bytes"));
     let target = facts.target.as_ref().map(|target| format!("-> {target}"));

@@ -79,7 +79,7 @@ impl Signal {
             Kind::Correction => correction.map(|Text(correction)| StoredSignal::Correction(correction)),
             Kind::Flag => Some(StoredSignal::Flag),
         };
-        signal.ok_or_else(|| Problem::wrong("a signal with the field of its kind"))
+        signal.ok_or_else(|| Problem::wrong("a signal with the field that its kind requires"))
     }
 }
 

@@ -22,10 +22,12 @@ body! {
     }
 }
 
-/// An answer that counts, and how the run is after it.
+/// An interrupt after its answer was accepted, and the status of its run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::http) struct Answered<'a> {
+// The name of the schema in the OpenAPI document.
+#[schemars(rename = "Answered")]
+pub(in crate::http) struct ResolvedInterrupt<'a> {
     #[schemars(with = "String")]
     node_id: &'a NodeId,
     #[schemars(with = "String")]
@@ -34,7 +36,7 @@ pub(in crate::http) struct Answered<'a> {
     status: RunStatus,
 }
 
-impl<'a> Answered<'a> {
+impl<'a> ResolvedInterrupt<'a> {
     pub(in crate::http) fn of(answered: &'a AnsweredInterrupt) -> Self {
         let AnsweredInterrupt { run_id, node_id, status } = answered;
         Self { node_id, run_id, status: *status }

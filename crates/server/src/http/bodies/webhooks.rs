@@ -89,10 +89,8 @@ fn algorithms(listed: &[Text<1, 64>]) -> Result<Vec<SignatureAlgorithm>, Refusal
     let is_once = |all: &Vec<SignatureAlgorithm>| all.len() == 1 || all.first() != all.last();
     parsed.filter(|all| all.contains(&SignatureAlgorithm::V1) && is_once(all)).ok_or_else(|| {
         let known = SignatureAlgorithm::ALL.map(SignatureAlgorithm::as_str);
-        let message = format!(
-            "`signatureAlgorithms` must contain v1 and no value twice; known are {}",
-            known.join(", ")
-        );
+        let message =
+            format!("`signatureAlgorithms` must contain v1 and no duplicates; allowed: {}", known.join(", "));
         Refusal::new(ApiCode::ValidationError, message).detail("field", "signatureAlgorithms")
     })
 }

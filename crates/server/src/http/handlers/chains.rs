@@ -9,16 +9,16 @@ use packs::name::PackName;
 use packs::{PackError, PackErrorCode};
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::{self, flat, on_a_thread};
 
 /// The name of the sample pack.
 const SAMPLE: &str = "vendor.openwop.workflow-chain-sample";
 
 /// `POST /v1/host/sample/workflow-chain:expand`
-pub(in super::super) async fn expand(call: Call) -> Answered {
+pub(in super::super) async fn expand(call: CheckedRequest) -> HandlerResult {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let (pack, chain_id) = (text("packName"), text("chainId"));
     if pack.is_empty() || chain_id.is_empty() {
@@ -62,7 +62,7 @@ fn is_served(type_id: &str, capabilities: &Capabilities) -> bool {
 /// The manifest of a version of a pack, or of the highest one, after its stored signature was verified. Other packs are not read, so a
 /// damaged one does not matter.
 async fn manifest(
-    call: &Call,
+    call: &CheckedRequest,
     name: &str,
     version: &str,
 ) -> Result<Result<Option<Manifest>, PackError>, runs::Refusal> {

@@ -9,11 +9,11 @@ use runs::interrupts::PausedRun;
 
 use super::super::bodies::runs::{Because, CancelRuns, Cancelled, Item, PauseRun, Paused, Results, Resumed};
 use super::super::bodies::written;
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 
 /// `POST /v1/runs/{runId}/cancel`, and `:cancel`.
-pub(in super::super) async fn cancel(mut call: Call) -> Answered {
+pub(in super::super) async fn cancel(mut call: CheckedRequest) -> HandlerResult {
     let reason = call.read_body::<Because>()?.into_reason();
     let run_id = &call.run_id();
     let respond = call.respond(|status: RunStatus| written(200, &Cancelled { run_id, status }));
@@ -21,7 +21,7 @@ pub(in super::super) async fn cancel(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/runs:bulk-cancel`
-pub(in super::super) async fn bulk_cancel(mut call: Call) -> Answered {
+pub(in super::super) async fn bulk_cancel(mut call: CheckedRequest) -> HandlerResult {
     let body: CancelRuns = call.read_body().map_err(|refusal| refusal.detail("maxRunIds", MAX_BULK))?;
     let items = &body.items();
     let run_ids: Vec<RunId> = items
@@ -38,7 +38,7 @@ pub(in super::super) async fn bulk_cancel(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/runs/{runId}:pause`
-pub(in super::super) async fn pause(mut call: Call) -> Answered {
+pub(in super::super) async fn pause(mut call: CheckedRequest) -> HandlerResult {
     let body: PauseRun = call.read_body()?;
     let (run_id, policy) = (&call.run_id(), body.policy());
     let reason = body.reason.map(|reason| reason.0);
@@ -47,7 +47,7 @@ pub(in super::super) async fn pause(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/runs/{runId}:resume`
-pub(in super::super) async fn resume(mut call: Call) -> Answered {
+pub(in super::super) async fn resume(mut call: CheckedRequest) -> HandlerResult {
     let reason = call.read_body::<Because>()?.into_reason();
     let run_id = &call.run_id();
     let respond = call.respond(|at: Timestamp| written(202, &Resumed::of(run_id, at)));

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ai::completion::Counter;
 use ai::envelope::{
-    Acceptance, Contract, Counters, Kinds, Outcome, Prior, RefusalMode, Strictness, Verdict, accept, kind,
-    project,
+    Acceptance, Contract, Counters, EnvelopeOutcome, Kinds, Prior, RefusalMode, Strictness, Verdict, accept,
+    kind, project,
 };
 use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
@@ -20,9 +20,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::test_log::TestEvent;
 use super::errors::invalid_argument;
 use super::models::MAX_RUN_ID_BYTES;
@@ -34,10 +34,10 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// The outcomes of envelopes, by tenant and correlation id. The oldest are dropped first, for all tenants together.
 #[derive(Default)]
-pub(in super::super) struct Correlations(Mutex<Kept>);
+pub(in super::super) struct Correlations(Mutex<CorrelationLog>);
 
 #[derive(Default)]
-struct Kept {
+struct CorrelationLog {
     priors: BTreeMap<(String, String), Prior>,
     /// The keys in the order of insertion.
     order: VecDeque<(String, String)>,
@@ -64,17 +64,17 @@ impl Correlations {
     }
 
     pub(super) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = CorrelationLog::default();
     }
 }
 
 /// `POST /v1/host/sample/envelope/accept`
-pub(in super::super) async fn accept_envelope(call: Call) -> Answered {
+pub(in super::super) async fn accept_envelope(call: CheckedRequest) -> HandlerResult {
     Ok(accepted(&call).await.unwrap_or_else(invalid_argument))
 }
 
 /// `GET /schemas/envelopes/{kind}.schema.json`
-pub(in super::super) async fn schema(call: Call) -> Answered {
+pub(in super::super) async fn schema(call: CheckedRequest) -> HandlerResult {
     let kind = call.param("kind");
     let models = call.state.runs.executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());
@@ -88,7 +88,7 @@ pub(in super::super) async fn schema(call: Call) -> Answered {
     Ok(response)
 }
 
-async fn accepted(call: &Call) -> Result<Response, &'static str> {
+async fn accepted(call: &CheckedRequest) -> Result<Response, &'static str> {
     let body = &call.body;
     let envelope = body.get("envelope").filter(|given| !given.is_null()).ok_or("`envelope` is missing")?;
     let mut kinds = match texts(body, "hostSupportedEnvelopes")? {
@@ -96,7 +96,10 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         None => Kinds::any(),
     };
     for (kind, version) in body.get("schemaVersionFloor").and_then(Value::as_object).into_iter().flatten() {
-        kinds.version(kind, version.as_u64().ok_or("`schemaVersionFloor` must have integers from 0")?);
+        kinds.version(
+            kind,
+            version.as_u64().ok_or("the values of `schemaVersionFloor` must be non-negative integers")?,
+        );
     }
     let strictness = match body.get("envelopeStrictness").and_then(Value::as_str) {
         None => Strictness::Warn,
@@ -106,7 +109,7 @@ async fn accepted(call: &Call) -> Result<Response, &'static str> {
         None => None,
         Some(word) => Some(Trust::parse(word).ok_or("`runTrustBoundary` must be `trusted` or `untrusted`")?),
     };
-    let projection = Projected::read(body)?;
+    let projection = ProjectionTarget::read(body)?;
     let mode = projection.as_ref().map_or(RefusalMode::FailNode, |projection| projection.refusal_mode);
     let contract = texts(body, "nodeAllowedKinds")?.map(|kinds| Contract::new(kinds, mode));
     let priors = priors(body)?;
@@ -172,7 +175,7 @@ fn texts(body: &Value, name: &str) -> Result<Option<Vec<String>>, &'static str> 
     let Some(given) = body.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
     let items =
         given.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-    items.flatten().map(Some).ok_or("lists of kinds must be lists of strings")
+    items.flatten().map(Some).ok_or("each list of envelope kinds must contain only strings")
 }
 
 fn counters(body: &Value) -> Result<Counters, &'static str> {
@@ -181,7 +184,7 @@ fn counters(body: &Value) -> Result<Counters, &'static str> {
         Some(given) => {
             let number = |name: &str| given.get(name).and_then(Value::as_u64);
             let counter = number("current").zip(number("cap")).map(|(current, cap)| Counter { current, cap });
-            counter.map(Some).ok_or("a counter must be `{current, cap}`, both integers from 0")
+            counter.map(Some).ok_or("a counter must be `{current, cap}`, both non-negative integers")
         }
     };
     Ok(Counters {
@@ -221,13 +224,13 @@ fn run_id(given: &Value) -> Result<&str, &'static str> {
 }
 
 /// Where the events of an envelope are stored.
-struct Projected<'b> {
+struct ProjectionTarget<'b> {
     run_id: &'b str,
     node_id: &'b str,
     refusal_mode: RefusalMode,
 }
 
-impl<'b> Projected<'b> {
+impl<'b> ProjectionTarget<'b> {
     fn read(body: &'b Value) -> Result<Option<Self>, &'static str> {
         let Some(given) = body.get("projectTo").filter(|given| !given.is_null()) else { return Ok(None) };
         let text = |name: &str| given.get(name).and_then(Value::as_str);
@@ -241,7 +244,7 @@ impl<'b> Projected<'b> {
     }
 
     /// Stores the events, and adds their ids to the outcome.
-    fn record(&self, call: &Call, verdict: &mut Verdict, kinds: &Kinds) {
+    fn record(&self, call: &CheckedRequest, verdict: &mut Verdict, kinds: &Kinds) {
         let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
         let now = call.state.runs.now();
@@ -260,14 +263,14 @@ impl<'b> Projected<'b> {
         let name = format!("envelope.{}", verdict.outcome.status());
         let current = verdict.envelope.as_ref().and_then(|envelope| kinds.current(&envelope.kind));
         log.span(tenant, self.run_id, &name, &verdict.attributes(current));
-        if let Outcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
+        if let EnvelopeOutcome::Accepted { recorded_event_ids, .. } = &mut verdict.outcome {
             *recorded_event_ids = ids;
         }
     }
 }
 
 /// The events of a run, including projected ones.
-async fn logged(call: &Call, run_id: &str) -> Vec<Value> {
+async fn logged(call: &CheckedRequest, run_id: &str) -> Vec<Value> {
     let recorded = seams::recorded(call, &RunId::new(run_id)).await;
     let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
     events.extend(call.state.test_log.events(call.caller.tenant.as_str(), run_id));

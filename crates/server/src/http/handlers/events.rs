@@ -26,10 +26,10 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::metrics::ActiveGuard;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::super::v2::events::Translator;
 use super::history::MAX_SEQUENCE;
@@ -53,7 +53,7 @@ struct Shape<'a> {
     payload: &'a RawValue,
 }
 
-pub(in super::super) async fn stream(call: Call) -> Answered {
+pub(in super::super) async fn stream(call: CheckedRequest) -> HandlerResult {
     // All parameters are validated before the media type is negotiated.
     let mode = call.query.text("streamMode");
     let modes = StreamModes::parse(mode).map_err(|error| {
@@ -113,7 +113,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let sequence = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     sequence.map(Some).ok_or_else(|| {
-        let message = "the header Last-Event-ID must be the sequence number of an event, an integer from 0";
+        let message =
+            "the header Last-Event-ID must be the sequence number of an event, a non-negative integer";
         Refusal::new(ApiCode::ValidationError, message).detail("field", "Last-Event-ID")
     })
 }
@@ -133,9 +134,9 @@ fn wants_json(headers: &HeaderMap) -> bool {
 async fn page(
     mut following: Following,
     filter: Option<&StreamModes>,
-    call: &Call,
+    call: &CheckedRequest,
     run_id: &RunId,
-) -> Answered {
+) -> HandlerResult {
     let mut body = BytesMut::from(&b"{\"events\":["[..]);
     let mut events: Vec<Arc<str>> = Vec::new();
     let mut translator = match call.major {

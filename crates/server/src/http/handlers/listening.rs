@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::metrics::ActiveGuard;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::mount;
 use crate::mount::lists::Lists;
 
@@ -26,7 +26,7 @@ const GATHERED: Duration = Duration::from_millis(100);
 
 /// A client that listens for notifications.
 struct Listener {
-    call: Call,
+    call: CheckedRequest,
     changes: Changes,
     stopping: watch::Receiver<bool>,
     /// The lists at the last check.
@@ -37,7 +37,7 @@ struct Listener {
     _counted: ActiveGuard,
 }
 
-pub(in super::super) async fn listen(call: Call) -> Answered {
+pub(in super::super) async fn listen(call: CheckedRequest) -> HandlerResult {
     mount::check_served(&call)?;
     mount::check_edition(&call)?;
     if !mount::takes_streams(&call) {
@@ -45,7 +45,7 @@ pub(in super::super) async fn listen(call: Call) -> Answered {
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "Accept"));
     }
     let place = Arc::clone(&call.state.streams).try_acquire_owned().map_err(|_| {
-        let message = "too many open streams; retry later, or list again from time to time";
+        let message = "too many open streams; retry later, or poll the lists";
         Refusal::new(ApiCode::RateLimited, message).detail("scope", "global").retry_after(5)
     })?;
     let every = call.state.settings.keep_alive;

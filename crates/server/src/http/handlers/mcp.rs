@@ -17,9 +17,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use runs::{ApiCode, Refusal, Scope};
 use serde_json::json;
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use crate::mcp::Mcp;
 use crate::scoped::{Authority, Scoped};
 use crate::service::GuideService;
@@ -29,7 +29,7 @@ const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-pub(in super::super) async fn answer(call: Call) -> Answered {
+pub(in super::super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let authority = match call.session {
         Some(session) => Authority::Session(session),
         None => Authority::Scopes(call.caller.scopes),
@@ -41,9 +41,9 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
         let message = "JSON-RPC batches are not supported; send one message per request";
         return Err(Refusal::new(ApiCode::ValidationError, message));
     }
-    let place = Arc::clone(&call.state.messages).try_acquire_owned().map_err(|_| {
-        Refusal::unavailable("too many messages of agents are being processed; retry later", 1)
-    })?;
+    let place = Arc::clone(&call.state.messages)
+        .try_acquire_owned()
+        .map_err(|_| Refusal::unavailable("too many agent messages are being processed; retry later", 1))?;
     let limit = call.state.settings.max_message_bytes;
     let service: Arc<dyn GuideService> = Arc::new(Scoped::new(
         Arc::clone(&call.state.tenants),

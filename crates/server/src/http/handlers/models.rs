@@ -14,9 +14,9 @@ use executors::models::Models;
 use serde_json::{Value, json};
 
 use super::super::bodies::packs::Nothing;
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::test_log::TestEvent;
 use super::errors::{invalid_argument, nested};
 
@@ -25,7 +25,7 @@ const CANARY: &str = "secret-canary-";
 /// The maximum length of a run id in a seam.
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;
 
-fn models(call: &Call) -> Option<&Models> {
+fn models(call: &CheckedRequest) -> Option<&Models> {
     call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_mocked())
 }
 
@@ -34,7 +34,7 @@ fn not_served() -> Response {
 }
 
 /// `POST /v1/host/sample/test/reset`
-pub(in super::super) async fn reset(call: Call) -> Answered {
+pub(in super::super) async fn reset(call: CheckedRequest) -> HandlerResult {
     let Nothing {} = call.body_as()?;
     call.state.correlations.clear();
     call.state.test_log.clear();
@@ -46,7 +46,7 @@ pub(in super::super) async fn reset(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/mock-ai/program`
-pub(in super::super) async fn program(call: Call) -> Answered {
+pub(in super::super) async fn program(call: CheckedRequest) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let node = call.body.get("nodeId").and_then(Value::as_str).filter(|id| (1..=256).contains(&id.len()));
     let Some(node) = node else {
@@ -63,7 +63,7 @@ pub(in super::super) async fn program(call: Call) -> Answered {
 }
 
 /// `GET /v1/host/sample/test/mock-ai/last-dispatch-budget`
-pub(in super::super) async fn last_budget(call: Call) -> Answered {
+pub(in super::super) async fn last_budget(call: CheckedRequest) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     let room = call.query.text("nodeId").and_then(|node| models.programs().last_room(node));
     Ok(match room {
@@ -73,7 +73,7 @@ pub(in super::super) async fn last_budget(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/llm-prompt-wrap`
-pub(in super::super) async fn wrap(call: Call) -> Answered {
+pub(in super::super) async fn wrap(call: CheckedRequest) -> HandlerResult {
     let body = &call.body;
     let Some(payload) = body.get("payload") else {
         return Ok(invalid_argument("`payload` is missing"));
@@ -90,7 +90,7 @@ pub(in super::super) async fn wrap(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/emit-envelope-reliability`: validated like a recorded event, and stored beside the logs of runs.
-pub(in super::super) async fn emit_reliability(call: Call) -> Answered {
+pub(in super::super) async fn emit_reliability(call: CheckedRequest) -> HandlerResult {
     let kind = call.body.get("type").and_then(Value::as_str).unwrap_or_default();
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);
@@ -107,7 +107,7 @@ pub(in super::super) async fn emit_reliability(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/emit-provider-usage`: validated like a recorded event, and stored beside the logs of runs.
-pub(in super::super) async fn emit_usage(call: Call) -> Answered {
+pub(in super::super) async fn emit_usage(call: CheckedRequest) -> HandlerResult {
     if let Some(refused) = unnamed_run(&call) {
         return Ok(refused);
     }
@@ -117,13 +117,13 @@ pub(in super::super) async fn emit_usage(call: Call) -> Answered {
     }
 }
 
-fn unnamed_run(call: &Call) -> Option<Response> {
+fn unnamed_run(call: &CheckedRequest) -> Option<Response> {
     let named = call.body.get("runId").and_then(Value::as_str);
     let named = named.is_some_and(|id| (1..=MAX_RUN_ID_BYTES).contains(&id.len()));
     (!named).then(|| invalid_argument("`runId` is required and must be a string of 1 to 256 bytes"))
 }
 
-fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
+fn emitted(call: &CheckedRequest, kind: &str, payload: &Value) -> Response {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str);
     let event = TestEvent {
         kind,
@@ -139,7 +139,7 @@ fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
 }
 
 /// `POST /v1/host/sample/test/evaluate-model-capability-gate`
-pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
+pub(in super::super) async fn evaluate_gate(call: CheckedRequest) -> HandlerResult {
     match gate::CapabilityQuery::read(&call.body) {
         Ok(question) => {
             let answered = gate::evaluate(&question, gate::known_capabilities);
@@ -150,7 +150,7 @@ pub(in super::super) async fn evaluate_gate(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/llm-cache-key`
-pub(in super::super) async fn key_of(call: Call) -> Answered {
+pub(in super::super) async fn key_of(call: CheckedRequest) -> HandlerResult {
     match cache_key::cache_key(&call.body) {
         Ok(key) => Ok(response::json(200, &json!({"cacheKey": key}))),
         Err(error) => Ok(nested(400, error.code(), &error.to_string())),

@@ -21,8 +21,8 @@ use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::{body, response};
 use crate::mount::elicitation::ClientChannel;
 use crate::mount::pending_requests::{Client, ElicitationResponse};
@@ -43,7 +43,7 @@ pub(in super::super) fn editions() -> Vec<&'static str> {
     std::iter::once(newest::NEWEST).chain(EDITIONS).collect()
 }
 
-pub(in super::super) async fn answer(call: Call) -> Answered {
+pub(in super::super) async fn answer(call: CheckedRequest) -> HandlerResult {
     check_served(&call)?;
     let message = read(&call)?;
     if newest::is_meant(&call, &message) {
@@ -77,7 +77,7 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
             if call.state.pending_requests.answer(client(&call), id, ElicitationResponse::read(result)) {
                 return Ok(accepted());
             }
-            let message = "no request with this id waits for an answer of this key in this session";
+            let message = "no request with this id is waiting for an answer from this key in this session";
             return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "id"));
         }
         ParsedMessage::Invalid(id, error) => return Ok(response::json(200, &error.answer(&id))),
@@ -111,13 +111,13 @@ pub(in super::super) async fn answer(call: Call) -> Answered {
 }
 
 /// A permit for a call that waits for its run.
-fn permit(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
+fn permit(call: &CheckedRequest) -> Result<OwnedSemaphorePermit, Refusal> {
     let full = |_| Refusal::unavailable("Too many calls are waiting for their runs. Retry later.", 1);
     Arc::clone(&call.state.streams).try_acquire_owned().map_err(full)
 }
 
 /// Refuses requests if the mount is not served, and requests from foreign web pages.
-pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
+pub(super) fn check_served(call: &CheckedRequest) -> Result<(), Refusal> {
     if !call.state.runs.capabilities().mcp_mount {
         return Err(Refusal::new(ApiCode::NotFound, "this host does not serve workflows over MCP"));
     }
@@ -128,7 +128,7 @@ pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
 }
 
 /// Refuses editions of MCP that are not supported.
-pub(super) fn check_edition(call: &Call) -> Result<(), Refusal> {
+pub(super) fn check_edition(call: &CheckedRequest) -> Result<(), Refusal> {
     match call.headers.get(EDITION) {
         Some(edition) if !EDITIONS.iter().any(|known| edition.as_bytes() == known.as_bytes()) => {
             let message = "the version in `MCP-Protocol-Version` is not supported";
@@ -153,13 +153,13 @@ fn elicits(initialize: &Message) -> bool {
 }
 
 /// The session id of a request. An id that is longer than ours is ignored.
-fn session(call: &Call) -> &str {
+fn session(call: &CheckedRequest) -> &str {
     let session = call.headers.get(SESSION).and_then(|session| session.to_str().ok());
     session.filter(|session| session.len() <= MAX_NAME_BYTES).unwrap_or_default()
 }
 
 /// The client that sent a request.
-fn client(call: &Call) -> Client {
+fn client(call: &CheckedRequest) -> Client {
     Client {
         tenant: call.caller.tenant.clone(),
         principal: call.caller.principal.clone(),
@@ -167,7 +167,7 @@ fn client(call: &Call) -> Client {
     }
 }
 
-fn mount(call: &Call, notifications: Notifications) -> Mount<'_> {
+fn mount(call: &CheckedRequest, notifications: Notifications) -> Mount<'_> {
     Mount {
         runs: &call.state.runs,
         caller: &call.caller,
@@ -193,7 +193,7 @@ fn document(message: &Message, answered: Result<Value, RpcError>) -> Value {
 }
 
 /// Whether the client accepts event streams.
-pub(super) fn takes_streams(call: &Call) -> bool {
+pub(super) fn takes_streams(call: &CheckedRequest) -> bool {
     let accepted = call.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut media = accepted.flat_map(|value| value.split(','));
     media.any(|media| {
@@ -204,7 +204,7 @@ pub(super) fn takes_streams(call: &Call) -> bool {
 /// The reply as the last message of a stream of progress and questions. If the client disconnects, the call is dropped and its run
 /// is cancelled, unless the run waits for a person.
 fn streamed_reply(
-    call: Call,
+    call: CheckedRequest,
     message: Message,
     token: Option<Value>,
     can_ask: bool,
@@ -229,7 +229,7 @@ fn streamed_reply(
         // The headers were already sent, so an error of the host is sent as a JSON-RPC error.
         let answered = answered.unwrap_or_else(|refusal| {
             let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-            Err(RpcError::failed("the host rejects the call", data))
+            Err(RpcError::failed("the host refused the call; see `error`", data))
         });
         drop(to.send(document(&message, answered)).await);
     });
@@ -251,7 +251,7 @@ pub(super) fn streamed(
     response
 }
 
-fn read(call: &Call) -> Result<ParsedMessage, Refusal> {
+fn read(call: &CheckedRequest) -> Result<ParsedMessage, Refusal> {
     let limits =
         Limits::default().max_bytes(call.state.settings.max_message_bytes).max_depth(body::MAX_DEPTH);
     let read: Value = json::read(&call.message, &limits).map_err(|error| body::refusal(&error))?;
@@ -262,7 +262,7 @@ fn read(call: &Call) -> Result<ParsedMessage, Refusal> {
     Ok(Message::read(read))
 }
 
-fn new_session(call: &Call, elicits: bool) -> Option<HeaderValue> {
+fn new_session(call: &CheckedRequest, elicits: bool) -> Option<HeaderValue> {
     let mut random = [0_u8; 16];
     call.state.entropy.fill(&mut random).ok()?;
     let name = call.state.runs.name_client(&call.caller, random, elicits);

@@ -11,13 +11,13 @@ use packs::manifest::Manifest;
 use runs::{ApiCode, Refusal};
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::{discovery, response};
 use super::errors::{self, on_a_thread};
 
 /// `GET /v1/packs`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let facts = facts(&call);
     // The problems found when the nodes were loaded, and those found now.
     let modules = call.state.runs.executors().and_then(Executors::modules);
@@ -58,7 +58,7 @@ fn unserved_pack(pack: &Unserved) -> Value {
 }
 
 /// `GET /v1/packs/export`
-pub(in super::super) async fn export(call: Call) -> Answered {
+pub(in super::super) async fn export(call: CheckedRequest) -> HandlerResult {
     let documents = |installed: &InstalledPacks| {
         let document = |manifest: &Manifest| Value::Object(manifest.document().clone());
         Ok(installed.manifests()?.iter().map(document).collect::<Vec<Value>>())
@@ -70,7 +70,7 @@ pub(in super::super) async fn export(call: Call) -> Answered {
 }
 
 /// `GET /v1/agents`
-pub(in super::super) async fn agents(call: Call) -> Answered {
+pub(in super::super) async fn agents(call: CheckedRequest) -> HandlerResult {
     check_served(&call)?;
     match entries(&call).await? {
         Ok(agents) => Ok(response::json(200, &json!({"total": agents.len(), "agents": agents}))),
@@ -79,7 +79,7 @@ pub(in super::super) async fn agents(call: Call) -> Answered {
 }
 
 /// `GET /v1/agents/{agentId}`
-pub(in super::super) async fn agent(call: Call) -> Answered {
+pub(in super::super) async fn agent(call: CheckedRequest) -> HandlerResult {
     check_served(&call)?;
     let id = call.param("agentId");
     match entries(&call).await? {
@@ -96,7 +96,7 @@ pub(in super::super) async fn agent(call: Call) -> Answered {
 
 /// Refuses reads of agents on a host without any. Such a host does not advertise `agents.manifestRuntime`, and the protocol requires
 /// 404 then.
-fn check_served(call: &Call) -> Result<(), Refusal> {
+fn check_served(call: &CheckedRequest) -> Result<(), Refusal> {
     if discovery::serves_agents(&call.state) {
         return Ok(());
     }
@@ -105,19 +105,19 @@ fn check_served(call: &Call) -> Result<(), Refusal> {
 }
 
 /// What this host provides to packs, as advertised.
-fn facts(call: &Call) -> HostFacts {
+fn facts(call: &CheckedRequest) -> HostFacts {
     let capabilities = Some(discovery::given(&call.state));
     HostFacts { capabilities, ..host_facts(call.state.settings.ui_plugins) }
 }
 
-async fn entries(call: &Call) -> Result<Result<Vec<CatalogueEntry>, PackError>, Refusal> {
+async fn entries(call: &CheckedRequest) -> Result<Result<Vec<CatalogueEntry>, PackError>, Refusal> {
     let facts = facts(call);
     installed(call, move |installed| installed.agents(&facts)).await
 }
 
 /// Reads the directory of installed packs on a blocking thread. A host without one has no packs.
 async fn installed<T: Default + Send + 'static>(
-    call: &Call,
+    call: &CheckedRequest,
     read: impl FnOnce(&InstalledPacks) -> Result<T, PackError> + Send + 'static,
 ) -> Result<Result<T, PackError>, Refusal> {
     match call.state.pack_registries.installed().cloned() {

@@ -5,12 +5,12 @@ use plugins::{Allowed, dispatch};
 use runs::{ApiCode, Refusal};
 use serde_json::Value;
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// `POST /v1/host/sample/ui-plugin/rpc`: one message from a plugin that has all permissions and sees one artifact.
-pub(in super::super) async fn rpc(call: Call) -> Answered {
+pub(in super::super) async fn rpc(call: CheckedRequest) -> HandlerResult {
     let Some(canary) = &call.state.canary else {
         return Err(Refusal::new(ApiCode::NotFound, "the operations for conformance tests are turned off"));
     };

@@ -10,9 +10,9 @@ use runs::{Batch, Refusal};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::v2::events::Translator;
 use super::history::MAX_SEQUENCE;
 use super::runs::join;
@@ -25,7 +25,7 @@ const ENOUGH_BYTES: usize = 4 << 20;
 const WAIT_SECONDS: u64 = 30;
 const MAX_WAIT_SECONDS: u64 = 60;
 
-pub(in super::super) async fn poll(call: Call) -> Answered {
+pub(in super::super) async fn poll(call: CheckedRequest) -> HandlerResult {
     let (cursor, shortest) = match call.major {
         Major::V1 => ("lastSequence", 0),
         Major::V2 => ("afterSequence", 1),
@@ -77,7 +77,7 @@ pub(in super::super) async fn poll(call: Call) -> Answered {
 }
 
 /// The reply of version 2. A client continues after `lastSequence`, so that is the last event of this page while there are more.
-async fn v2_page(call: &Call, run_id: &RunId, page: Page) -> Answered {
+async fn v2_page(call: &CheckedRequest, run_id: &RunId, page: Page) -> HandlerResult {
     let mut translator = Translator::new(&call.state, &call.caller.tenant, run_id);
     let mut events = Vec::with_capacity(page.events.len());
     for (sequence, text) in &page.events {

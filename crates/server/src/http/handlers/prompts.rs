@@ -10,9 +10,9 @@ use executors::Executors;
 use executors::models::Models;
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::{invalid_argument, nested};
 
 /// The default node.
@@ -20,7 +20,7 @@ const NODE: &str = "node";
 /// The highest slot of an example, given the maximum number of examples of a node.
 const MAX_SLOT: u64 = 31;
 
-fn models(call: &Call) -> Option<&Models> {
+fn models(call: &CheckedRequest) -> Option<&Models> {
     call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_served())
 }
 
@@ -29,12 +29,12 @@ fn not_served() -> Response {
 }
 
 /// `POST /v1/host/sample/prompt/compose`
-pub(in super::super) async fn composed(call: Call) -> Answered {
+pub(in super::super) async fn composed(call: CheckedRequest) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     Ok(compose_for(&call, models).unwrap_or_else(|refused| *refused))
 }
 
-fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> {
+fn compose_for(call: &CheckedRequest, models: &Models) -> Result<Response, Box<Response>> {
     let wrong = |message: &str| Box::new(invalid_argument(message));
     let body = &call.body;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
@@ -61,7 +61,7 @@ fn compose_for(call: &Call, models: &Models) -> Result<Response, Box<Response>> 
 
 /// The bindings of the request. Secrets are given by name and resolved for the caller's tenant.
 fn bindings_of(
-    call: &Call,
+    call: &CheckedRequest,
     models: &Models,
     template: &ai::prompt::Template,
 ) -> Result<Bindings, Box<Response>> {
@@ -88,7 +88,7 @@ fn bindings_of(
 }
 
 /// `POST /v1/host/sample/prompt/resolve`
-pub(in super::super) async fn resolved(call: Call) -> Answered {
+pub(in super::super) async fn resolved(call: CheckedRequest) -> HandlerResult {
     let Some(models) = models(&call) else { return Ok(not_served()) };
     Ok(resolve_for(&call.body, models).unwrap_or_else(invalid_argument))
 }

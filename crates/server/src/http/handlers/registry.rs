@@ -20,11 +20,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::bodies::packs::{Deprecate, Nothing, RotateKey};
 use super::super::bodies::runs::Because;
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::openapi::ARCHIVE;
 use super::super::pack_registries::PackRegistry;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::errors::{self, on_a_thread};
 
@@ -43,32 +43,32 @@ pub(in super::super) fn place_for_archive(state: &Service) -> Result<OwnedSemaph
 type Written = Result<Response, Response>;
 
 /// `GET /.well-known/openwop-registry`
-pub(in super::super) async fn well_known(call: Call) -> Answered {
+pub(in super::super) async fn well_known(call: CheckedRequest) -> HandlerResult {
     Ok(response::json(200, &packs::registry::well_known(call.state.pack_registries.rules())))
 }
 
 /// `GET /v1/index.json`
-pub(in super::super) async fn index(call: Call) -> Answered {
+pub(in super::super) async fn index(call: CheckedRequest) -> HandlerResult {
     let index = call.state.pack_registries.offered().index(now(&call), |name| is_for_reader(&call, name));
     Ok(response::json(200, &index))
 }
 
 /// `GET /v1/packs/-/search`
-pub(in super::super) async fn search(call: Call) -> Answered {
+pub(in super::super) async fn search(call: CheckedRequest) -> HandlerResult {
     let query = call.query.text("q").unwrap_or_default();
     let found = call.state.pack_registries.offered().search(query, |name| is_for_reader(&call, name));
     Ok(response::json(200, &found))
 }
 
 /// `GET /v1/packs/-/by-type/{typeId}`
-pub(in super::super) async fn by_type(call: Call) -> Answered {
+pub(in super::super) async fn by_type(call: CheckedRequest) -> HandlerResult {
     let type_id = call.param("typeId");
     let found = call.state.pack_registries.offered().by_type(type_id, |name| is_for_reader(&call, name));
     Ok(response::json(200, &found))
 }
 
 /// `GET /keys/{keyId}.pub`
-pub(in super::super) async fn public_key(call: Call) -> Answered {
+pub(in super::super) async fn public_key(call: CheckedRequest) -> HandlerResult {
     let id = call.param("keyId");
     let known =
         call.state.pack_registries.rules().keys.iter().find(|key| key.id == id).map(|key| key.key.to_pem());
@@ -84,7 +84,7 @@ macro_rules! both {
     ($($(#[$doc:meta])* $operation:ident = $work:ident;)+) => {
         $(
             $(#[$doc])*
-            pub(in super::super) async fn $operation(call: Call) -> Answered {
+            pub(in super::super) async fn $operation(call: CheckedRequest) -> HandlerResult {
                 let registry = Arc::clone(call.state.pack_registries.offered());
                 $work(&call, registry).await
             }
@@ -92,18 +92,18 @@ macro_rules! both {
 
         /// The same operations on the test catalogue.
         pub(in super::super) mod tests_of {
-            use super::{Answered, Arc, Call, missing};
+            use super::{HandlerResult, Arc, CheckedRequest, missing};
 
             $(
                 $(#[$doc])*
-                pub(in super::super::super) async fn $operation(call: Call) -> Answered {
+                pub(in super::super::super) async fn $operation(call: CheckedRequest) -> HandlerResult {
                     let registry = Arc::clone(call.state.pack_registries.tests().ok_or_else(missing)?);
                     super::$work(&call, registry).await
                 }
             )+
 
             /// `POST /v1/packs-test/reset`
-            pub(in super::super::super) async fn reset(call: Call) -> Answered {
+            pub(in super::super::super) async fn reset(call: CheckedRequest) -> HandlerResult {
                 let registry = Arc::clone(call.state.pack_registries.tests().ok_or_else(missing)?);
                 super::reset_registry(&call, registry).await
             }
@@ -142,34 +142,34 @@ fn missing() -> Refusal {
     Refusal::new(ApiCode::NotFound, "this host has no test catalogue")
 }
 
-fn now(call: &Call) -> Timestamp {
+fn now(call: &CheckedRequest) -> Timestamp {
     Timestamp(call.state.runs.now().0)
 }
 
-fn whole(written: Written) -> Answered {
+fn whole(written: Written) -> HandlerResult {
     Ok(written.unwrap_or_else(|refused| refused))
 }
 
 /// Whether a request has no key. Such a caller cannot read packs that were published as private before the registry became public.
-fn is_stranger(call: &Call) -> bool {
+fn is_stranger(call: &CheckedRequest) -> bool {
     call.caller.scopes.is_empty()
 }
 
 /// Whether the caller may read a pack.
-fn is_for_reader(call: &Call, name: &PackName) -> bool {
+fn is_for_reader(call: &CheckedRequest, name: &PackName) -> bool {
     !is_stranger(call) || name.scope() != packs::name::Scope::Private
 }
 
-fn name(call: &Call) -> Result<PackName, Response> {
+fn name(call: &CheckedRequest) -> Result<PackName, Response> {
     // This path has no version; any valid one will do.
     addressed(call, "0.0.0").map(|(name, _)| name)
 }
 
-fn address(call: &Call) -> Result<(PackName, Version), Response> {
+fn address(call: &CheckedRequest) -> Result<(PackName, Version), Response> {
     addressed(call, call.param("version"))
 }
 
-fn addressed(call: &Call, version: &str) -> Result<(PackName, Version), Response> {
+fn addressed(call: &CheckedRequest, version: &str) -> Result<(PackName, Version), Response> {
     let (name, version) =
         read_address(call.param("name"), version).map_err(|error| errors::publish(&error))?;
     if !is_for_reader(call, &name) {
@@ -186,7 +186,7 @@ fn bytes(body: impl Into<Body>, media: HeaderValue) -> Response {
     response
 }
 
-async fn read_pack(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn read_pack(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let written = || {
         let document = registry.pack(&name(call)?).map_err(|error| errors::registry(&error))?;
         Ok(response::json(200, &document))
@@ -194,7 +194,7 @@ async fn read_pack(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     whole(written())
 }
 
-async fn read_manifest(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn read_manifest(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let written = || {
         let (name, version) = address(call)?;
         let document =
@@ -204,7 +204,7 @@ async fn read_manifest(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     whole(written())
 }
 
-async fn read_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn read_archive(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let (name, version) = match address(call) {
         Ok(address) => address,
         Err(refused) => return Ok(refused),
@@ -221,7 +221,7 @@ async fn read_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     }
 }
 
-async fn read_signature(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn read_signature(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let written = || {
         let (name, version) = address(call)?;
         let signature = registry.signature(&name, &version).map_err(|error| errors::registry(&error))?;
@@ -230,7 +230,7 @@ async fn read_signature(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     whole(written())
 }
 
-async fn put_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn put_archive(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let busy = |_| Refusal::unavailable("the registry is shutting down", 1);
     let place = Arc::clone(&call.state.pack_registries.unpacking).acquire_owned().await.map_err(busy)?;
     let header = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -271,7 +271,7 @@ async fn put_archive(call: &Call, registry: Arc<PackRegistry>) -> Answered {
 }
 
 /// Records a change in the audit log.
-async fn note(call: &Call, action: &str, more: &Value) -> Result<(), Refusal> {
+async fn note(call: &CheckedRequest, action: &str, more: &Value) -> Result<(), Refusal> {
     let mut details = json!({"pack": call.param("name"), "version": call.param("version")});
     if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
         details.extend(more.clone());
@@ -281,13 +281,13 @@ async fn note(call: &Call, action: &str, more: &Value) -> Result<(), Refusal> {
 
 /// Changes a version and records it. This accesses the disk, so it runs on a blocking thread.
 async fn changed(
-    call: &Call,
+    call: &CheckedRequest,
     action: &str,
     change: impl FnOnce(&PackName, &Version, Publisher<'_>) -> Result<(), packs::registry::RegistryError>
     + Send
     + 'static,
     success: impl FnOnce() -> Response,
-) -> Answered {
+) -> HandlerResult {
     let (name, version) = match address(call) {
         Ok(address) => address,
         Err(refused) => return Ok(refused),
@@ -314,7 +314,7 @@ fn state(name: &'static str, value: bool) -> impl FnOnce() -> Response {
     move || response::json(200, &json!({name: value}))
 }
 
-async fn unpublish_version(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn unpublish_version(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let now = now(call);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         registry.unpublish(name, version, publisher, now)
@@ -322,7 +322,7 @@ async fn unpublish_version(call: &Call, registry: Arc<PackRegistry>) -> Answered
     changed(call, "pack.unpublished", change, nothing).await
 }
 
-async fn mark_deprecated(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn mark_deprecated(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let change = Deprecation::from(call.body_as::<Deprecate>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         registry.deprecate(name, version, publisher, Some(change))
@@ -330,14 +330,14 @@ async fn mark_deprecated(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     changed(call, "pack.deprecated", change, state("deprecated", true)).await
 }
 
-async fn unmark_deprecated(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn unmark_deprecated(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         registry.deprecate(name, version, publisher, None)
     };
     changed(call, "pack.undeprecated", change, state("deprecated", false)).await
 }
 
-async fn mark_yanked(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn mark_yanked(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let change = Yank::from(call.body_as::<Because>()?);
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         registry.yank(name, version, publisher, Some(change))
@@ -345,14 +345,14 @@ async fn mark_yanked(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     changed(call, "pack.yanked", change, state("yanked", true)).await
 }
 
-async fn unmark_yanked(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn unmark_yanked(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let change = move |name: &PackName, version: &Version, publisher: Publisher<'_>| {
         registry.yank(name, version, publisher, None)
     };
     changed(call, "pack.unyanked", change, state("yanked", false)).await
 }
 
-async fn read_keychain(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn read_keychain(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let written = || {
         let name = name(call)?;
         let keys = registry.keychain(&name).map_err(|error| errors::registry(&error))?;
@@ -361,7 +361,7 @@ async fn read_keychain(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     whole(written())
 }
 
-async fn rotate_key(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn rotate_key(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let name = match name(call) {
         Ok(name) => name,
         Err(refused) => return Ok(refused),
@@ -379,7 +379,7 @@ async fn rotate_key(call: &Call, registry: Arc<PackRegistry>) -> Answered {
     }
 }
 
-async fn reset_registry(call: &Call, registry: Arc<PackRegistry>) -> Answered {
+async fn reset_registry(call: &CheckedRequest, registry: Arc<PackRegistry>) -> HandlerResult {
     let Nothing {} = call.body_as()?;
     match on_a_thread(move || registry.reset()).await? {
         Ok(cleared) => {

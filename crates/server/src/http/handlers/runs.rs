@@ -17,8 +17,8 @@ use runs::{ApiCode, CreatedRun, Refusal};
 use super::super::bodies::history::{Ancestry, Difference};
 use super::super::bodies::runs::{CreateRun, Created};
 use super::super::bodies::{check_tenant, written};
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::trace::TRACEPARENT;
 use super::super::{encoding, response};
 
@@ -41,7 +41,7 @@ const fn forced_version(major: Major) -> HeaderName {
 const DEFAULT_LISTED: u64 = 50;
 
 /// `POST /v1/runs`
-pub(in super::super) async fn create(mut call: Call) -> Answered {
+pub(in super::super) async fn create(mut call: CheckedRequest) -> HandlerResult {
     let exclusive = match call.headers.get(dedup(call.major)).map(HeaderValue::as_bytes) {
         None => false,
         Some(value) if value.eq_ignore_ascii_case(b"enforce") => true,
@@ -58,7 +58,7 @@ pub(in super::super) async fn create(mut call: Call) -> Answered {
             Some(value.to_str().ok().and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
                 Refusal::new(
                     ApiCode::ValidationError,
-                    "the header X-Force-Engine-Version must be an integer from 0",
+                    "the header X-Force-Engine-Version must be a non-negative integer",
                 )
             })?)
         }
@@ -72,7 +72,7 @@ pub(in super::super) async fn create(mut call: Call) -> Answered {
 }
 
 /// `GET /v1/runs/{runId}`
-pub(in super::super) async fn read(call: Call) -> Answered {
+pub(in super::super) async fn read(call: CheckedRequest) -> HandlerResult {
     let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id()).await?;
     // The two versions of one resource have different tags.
     let tag = match call.major {
@@ -94,7 +94,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
 }
 
 /// `GET /v1/runs`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let status = match call.query.text("status") {
         None => None,
         Some(text) => Some(RunStatus::parse(text).ok_or_else(|| {
@@ -138,21 +138,21 @@ pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a 
 }
 
 /// `GET /v1/runs/{runId}/artifacts/{artifactId}`
-pub(in super::super) async fn artifact(call: Call) -> Answered {
+pub(in super::super) async fn artifact(call: CheckedRequest) -> HandlerResult {
     let artifact_id = ArtifactId::new(call.param("artifactId"));
     let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id).await?;
     Ok(response::json_bytes(200, response::shared(document)))
 }
 
 /// `GET /v1/runs/{runId}/ancestry`
-pub(in super::super) async fn ancestry(call: Call) -> Answered {
+pub(in super::super) async fn ancestry(call: CheckedRequest) -> HandlerResult {
     let run_id = call.run_id();
     let parent = call.state.runs.parent(&call.caller, &run_id).await?;
     Ok(response::body_of(200, &Ancestry::of(&run_id, parent.as_ref())))
 }
 
 /// `GET /v1/runs/{runId}:diff`
-pub(in super::super) async fn diff(call: Call) -> Answered {
+pub(in super::super) async fn diff(call: CheckedRequest) -> HandlerResult {
     let Some(against) = call.query.text("against").filter(|against| !against.is_empty()) else {
         let message = "`against`, the id of the run to compare with, is required";
         return Err(Refusal::new(ApiCode::ValidationError, message).detail("field", "against"));

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::workflows;
 
 /// `POST /v1/host/sample/workflows`
-pub(in super::super) async fn register(mut call: Call) -> Answered {
+pub(in super::super) async fn register(mut call: CheckedRequest) -> HandlerResult {
     if let Some(document) = in_full(&call.body) {
         call.body = document;
     }

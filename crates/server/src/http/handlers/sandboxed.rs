@@ -5,9 +5,9 @@ use packs::manifest::Manifest;
 use sandbox::{Grants, Sandbox, conformance};
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::{flat, on_a_thread};
 
 /// The pack of a test module, by the name that suites use.
@@ -27,7 +27,7 @@ fn pack_of(type_id: &str) -> String {
 }
 
 /// `POST /v1/host/sample/test/sandbox-load`
-pub(in super::super) async fn load(call: Call) -> Answered {
+pub(in super::super) async fn load(call: CheckedRequest) -> HandlerResult {
     let id = call.body.get("packId").and_then(Value::as_str).unwrap_or_default();
     // Suites write the name of the pack with or without its prefix.
     let wanted = id.rsplit('.').next().unwrap_or_default();
@@ -39,7 +39,7 @@ pub(in super::super) async fn load(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/sandbox-invoke`
-pub(in super::super) async fn invoke(call: Call) -> Answered {
+pub(in super::super) async fn invoke(call: CheckedRequest) -> HandlerResult {
     let type_id = call.body.get("typeId").and_then(Value::as_str).unwrap_or_default().to_owned();
     if !call.state.settings.test_sandbox || conformance::module(&type_id).is_none() {
         return Ok(flat(404, "sandbox_pack_not_found", "test node type not found", Map::new()));
@@ -75,7 +75,7 @@ pub(in super::super) async fn invoke(call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/packs/install-gate`
-pub(in super::super) async fn install_gate(call: Call) -> Answered {
+pub(in super::super) async fn install_gate(call: CheckedRequest) -> HandlerResult {
     let manifest = match Manifest::from_value(call.body.get("manifest").unwrap_or(&Value::Null)) {
         Ok(manifest) => manifest,
         Err(error) => return Ok(flat(400, "invalid_manifest", &error.to_string(), Map::new())),

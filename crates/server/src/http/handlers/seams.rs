@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use super::super::bodies::runs::{Assigned, RunReference, SetVariables};
 use super::super::bodies::written;
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// The maximum number of children in a fan-out.
 const MAX_CHILDREN: usize = 32;
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PARENT: &str = "conformance-seam-fanout";
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`
-pub(in super::super) async fn events(call: Call) -> Answered {
+pub(in super::super) async fn events(call: CheckedRequest) -> HandlerResult {
     let run_id = call.run_id();
     let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
     let mut events = match recorded(&call, &run_id).await {
@@ -52,7 +52,7 @@ pub(in super::super) async fn events(call: Call) -> Answered {
 }
 
 /// `GET /v1/host/sample/test/otel/spans`: the spans of an ended run and of envelopes.
-pub(in super::super) async fn spans(call: Call) -> Answered {
+pub(in super::super) async fn spans(call: CheckedRequest) -> HandlerResult {
     if !call.state.settings.test_spans {
         return Err(Refusal::new(ApiCode::NotFound, "this host does not expose trace spans"));
     }
@@ -89,14 +89,14 @@ fn span(span: &Span) -> Value {
 }
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
-pub(in super::super) async fn variables(call: Call) -> Answered {
+pub(in super::super) async fn variables(call: CheckedRequest) -> HandlerResult {
     let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id()).await?;
     let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
     Ok(response::json(200, &json!({"variables": snapshot["variables"]})))
 }
 
 /// `POST /v1/host/sample/test/runs/{runId}/variables`
-pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
+pub(in super::super) async fn set_variables(mut call: CheckedRequest) -> HandlerResult {
     let SetVariables { variables } = call.read_body()?;
     let run_id = &call.run_id();
     let updated: &[String] = &variables.0.keys().cloned().collect::<Vec<_>>();
@@ -105,7 +105,7 @@ pub(in super::super) async fn set_variables(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/test/debug-bundle/export`
-pub(in super::super) async fn bundle(mut call: Call) -> Answered {
+pub(in super::super) async fn bundle(mut call: CheckedRequest) -> HandlerResult {
     let RunReference { run_id } = call.read_body()?;
     let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
     // Some clients read one level deeper.
@@ -114,7 +114,7 @@ pub(in super::super) async fn bundle(mut call: Call) -> Answered {
 }
 
 /// `POST /v1/host/sample/dispatch/fanout`: a real run with a real dispatch, whose children only wait.
-pub(in super::super) async fn fan_out(call: Call) -> Answered {
+pub(in super::super) async fn fan_out(call: CheckedRequest) -> HandlerResult {
     let wrong = |message: &str| Refusal::new(ApiCode::ValidationError, message);
     let ids = call.body.get("nextWorkerIds").and_then(Value::as_array);
     let ids: Option<Vec<&str>> = ids.and_then(|ids| ids.iter().map(Value::as_str).collect());
@@ -186,7 +186,7 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
 }
 
 /// The events so far, and the position after them.
-pub(super) async fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
+pub(super) async fn recorded(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     let mut events = Vec::new();
     while let Some(batch) = following.stored().await? {
@@ -196,7 +196,7 @@ pub(super) async fn recorded(call: &Call, run_id: &RunId) -> Result<(Vec<Value>,
 }
 
 /// Waits until a run ends.
-async fn ended(call: &Call, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
+async fn ended(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     while following.stored().await?.is_some() {}
     while following.next().await?.is_some() {}

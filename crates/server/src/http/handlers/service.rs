@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use runs::{RecoveryProgress, Refusal};
 use serde_json::json;
 
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::{discovery, encoding, openapi, response};
 
 /// For documents that change only with the program.
@@ -19,7 +19,7 @@ const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300"
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
 
 /// `GET /.well-known/openwop`
-pub(in super::super) async fn discovery(call: Call) -> Answered {
+pub(in super::super) async fn discovery(call: CheckedRequest) -> HandlerResult {
     let document = discovery::document(&call.state).to_string();
     // Clients that cache the document compare this tag to detect a change.
     let tag = format!("\"{}\"", &Digest::of_bytes(document.as_bytes()).to_hex()[..32]);
@@ -42,7 +42,7 @@ pub(in super::super) async fn discovery(call: Call) -> Answered {
 }
 
 /// `GET /v1/openapi.json`
-pub(in super::super) async fn openapi(call: Call) -> Answered {
+pub(in super::super) async fn openapi(call: CheckedRequest) -> HandlerResult {
     let document = openapi::document(call.state.runs.public_url(), call.state.gates());
     let mut response = response::json(200, &document);
     response.headers_mut().insert(CACHE_CONTROL, FIVE_MINUTES);
@@ -50,12 +50,12 @@ pub(in super::super) async fn openapi(call: Call) -> Answered {
 }
 
 /// `GET /healthz`: whether the process responds.
-pub(in super::super) async fn health(_: Call) -> Answered {
+pub(in super::super) async fn health(_: CheckedRequest) -> HandlerResult {
     Ok(response::json(200, &json!({"status": "ok"})))
 }
 
 /// `GET /readyz`: whether requests can be served.
-pub(in super::super) async fn readiness(call: Call) -> Answered {
+pub(in super::super) async fn readiness(call: CheckedRequest) -> HandlerResult {
     if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
         let message = format!("the host is starting: {recovered} of {total} runs recovered; retry later");
         let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
@@ -73,7 +73,7 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
 }
 
 /// `GET /metrics`
-pub(in super::super) async fn metrics(call: Call) -> Answered {
+pub(in super::super) async fn metrics(call: CheckedRequest) -> HandlerResult {
     let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.counts())));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

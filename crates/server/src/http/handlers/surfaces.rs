@@ -18,8 +18,8 @@ use surfaces::{Code, Surface, SurfaceCall, SurfaceError, Tenant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::bodies::webhooks::{Subscribe, Webhooks};
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::super::{bodies, response};
 use super::errors::{flat, nested};
@@ -30,7 +30,7 @@ const WEBHOOKS: &str = "webhooks";
 pub(in super::super) const MAX_UPLOADS: usize = 8;
 
 /// `POST /v1/host/sample/test/surface`
-pub(in super::super) async fn call(call: Call) -> Answered {
+pub(in super::super) async fn call(call: CheckedRequest) -> HandlerResult {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let surface = match text("surface") {
         WEBHOOKS => None,
@@ -61,7 +61,12 @@ pub(in super::super) async fn call(call: Call) -> Answered {
 }
 
 /// The webhook subscriptions of the tenant, through the same service as the public routes.
-async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Value>) -> Answered {
+async fn webhooks(
+    call: &CheckedRequest,
+    op: &str,
+    tenant: &Tenant,
+    args: &Map<String, Value>,
+) -> HandlerResult {
     let runs = &call.state.runs;
     let caller = Caller { tenant: flow::id::Tenant::new(tenant.as_str()), ..call.caller.clone() };
     let done = match op {
@@ -93,7 +98,7 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
 }
 
 /// `POST /v1/host/sample/fs/read`
-pub(in super::super) async fn read_file(call: Call) -> Answered {
+pub(in super::super) async fn read_file(call: CheckedRequest) -> HandlerResult {
     let tenant = call.body.get("tenantId").and_then(Value::as_str).unwrap_or(call.caller.tenant.as_str());
     let tenant = match Tenant::new(tenant) {
         Ok(tenant) => tenant,
@@ -104,12 +109,12 @@ pub(in super::super) async fn read_file(call: Call) -> Answered {
 }
 
 async fn carry_out(
-    call: &Call,
+    call: &CheckedRequest,
     surface: Surface,
     op: &str,
     tenant: Tenant,
     args: Map<String, Value>,
-) -> Answered {
+) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Ok(response::json(
             503,
@@ -142,7 +147,7 @@ fn refused(error: &SurfaceError) -> Response {
 }
 
 /// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
-pub(in super::super) async fn blob(call: Call) -> Answered {
+pub(in super::super) async fn blob(call: CheckedRequest) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
@@ -189,7 +194,7 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
 }
 
 /// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
-pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
+pub(in super::super) async fn put_blob(mut call: CheckedRequest) -> HandlerResult {
     let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };

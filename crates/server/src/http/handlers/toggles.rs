@@ -6,20 +6,20 @@ use axum::response::Response;
 use flow::definition::Capabilities;
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::errors::invalid_argument;
 
 /// Whether envelopes are accepted. Discovery has no flag for it.
 pub(super) const AI_ENVELOPE: &str = "host.aiEnvelope.supported";
 
 /// `POST /v1/host/sample/test/capability-toggle`
-pub(in super::super) async fn toggle(call: Call) -> Answered {
+pub(in super::super) async fn toggle(call: CheckedRequest) -> HandlerResult {
     Ok(toggled(&call).unwrap_or_else(|message| invalid_argument(&message)))
 }
 
-fn toggled(call: &Call) -> Result<Response, String> {
+fn toggled(call: &CheckedRequest) -> Result<Response, String> {
     let runs = &call.state.runs;
     if call.body.get("reset").and_then(Value::as_bool) == Some(true) {
         runs.withhold(BTreeSet::new());

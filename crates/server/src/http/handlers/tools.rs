@@ -9,9 +9,9 @@ use runs::exposed::Exposure;
 use runs::{ApiCode, Refusal, Scope};
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 
 /// The maximum number of tools in one reply.
@@ -21,7 +21,7 @@ const COMPOSING: [&str; 10] =
     ["$ref", "$dynamicRef", "$defs", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
 /// `GET /v1/tools`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let (workflows, exposed) = match call.query.text("source") {
         None => (true, true),
         Some("workflow") => (true, false),
@@ -69,7 +69,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 }
 
 /// `GET /v1/tools/{toolId}`
-pub(in super::super) async fn read(call: Call) -> Answered {
+pub(in super::super) async fn read(call: CheckedRequest) -> HandlerResult {
     let none = || Refusal::new(ApiCode::NotFound, "no tool has this id; GET /v1/tools lists all tools");
     let compact = is_compact(&call)?;
     let remote = RemoteStores::of(&call.state);
@@ -89,7 +89,7 @@ pub(in super::super) async fn read(call: Call) -> Answered {
 }
 
 /// Whether the client requests the compact view. `full` is what earlier versions called the standard view.
-fn is_compact(call: &Call) -> Result<bool, Refusal> {
+fn is_compact(call: &CheckedRequest) -> Result<bool, Refusal> {
     match call.query.text("view") {
         None | Some("standard" | "full") => Ok(false),
         Some("compact") => Ok(true),

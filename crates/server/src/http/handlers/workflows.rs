@@ -6,15 +6,15 @@ use runs::read::MAX_LISTED;
 
 use super::super::bodies::workflows::{Registered, Workflows};
 use super::super::bodies::written;
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// The default page size of a list of workflows.
 const DEFAULT_LISTED: u64 = 100;
 
 /// `POST /v1/workflows`
-pub(in super::super) async fn register(call: Call) -> Answered {
+pub(in super::super) async fn register(call: CheckedRequest) -> HandlerResult {
     let respond = call.respond(|workflow: RegisteredWorkflow| {
         let RegisteredWorkflow { workflow_id, digest, is_new } = workflow;
         written(if is_new { 201 } else { 200 }, &Registered::of(workflow_id, digest))
@@ -23,7 +23,7 @@ pub(in super::super) async fn register(call: Call) -> Answered {
 }
 
 /// `GET /v1/workflows`
-pub(in super::super) async fn list(call: Call) -> Answered {
+pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
     let limit = usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED);
     let after = call.query.text("cursor").map(WorkflowId::new);
@@ -35,7 +35,7 @@ pub(in super::super) async fn list(call: Call) -> Answered {
 }
 
 /// `GET /v1/workflows/{workflowId}`
-pub(in super::super) async fn read(call: Call) -> Answered {
+pub(in super::super) async fn read(call: CheckedRequest) -> HandlerResult {
     let document = call.state.runs.workflow(&call.caller, &WorkflowId::new(call.param("workflowId"))).await?;
     Ok(response::json_bytes(200, response::shared(document)))
 }

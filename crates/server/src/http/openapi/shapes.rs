@@ -2,7 +2,7 @@
 
 use super::super::bodies::annotations::{Annotate, Annotation, Annotations};
 use super::super::bodies::history::{Ancestry, Difference, Verified};
-use super::super::bodies::interrupts::{Answered, Inspected, Resolution};
+use super::super::bodies::interrupts::{Inspected, Resolution, ResolvedInterrupt};
 use super::super::bodies::packs::{Deprecate, Nothing, RotateKey};
 use super::super::bodies::runs::{
     Assigned, Because, CancelRuns, Cancelled, CreateRun, Created, ForkRun, Forked, PauseRun, Paused, Results,
@@ -81,15 +81,19 @@ pub(super) fn of(operation: &str) -> Option<Shape> {
         "annotateRun" => typed(Some(Source::of::<Annotate>()), Some(Source::of::<Annotation>()), &[404, 409]),
         "readDebugBundle" => shape("", "Bundle", &[404]),
         "exportDebugBundle" => typed(Some(Source::of::<RunReference>()), document("Bundle"), &[404]),
-        "resolveInterrupt" => {
-            typed(Some(Source::of::<Resolution>()), Some(Source::of::<Answered<'_>>()), &[404, 409, 410, 422])
+        "resolveInterrupt" => typed(
+            Some(Source::of::<Resolution>()),
+            Some(Source::of::<ResolvedInterrupt<'_>>()),
+            &[404, 409, 410, 422],
+        ),
+        "approve" => {
+            typed(document("Document"), Some(Source::of::<ResolvedInterrupt<'_>>()), &[404, 409, 410, 422])
         }
-        "approve" => typed(document("Document"), Some(Source::of::<Answered<'_>>()), &[404, 409, 410, 422]),
         "inspectInterrupt" => shape("", "Interrupt", &[404, 409, 410]),
         "inspectToken" => typed(None, Some(Source::of::<Inspected<'_>>()), &[404, 409, 410]),
         "resolveToken" => typed(
             Some(Source::of::<Resolution>()),
-            Some(Source::of::<Answered<'_>>()),
+            Some(Source::of::<ResolvedInterrupt<'_>>()),
             &[403, 404, 409, 410, 422],
         ),
         "listWebhooks" => typed(None, Some(Source::of::<Webhooks>()), &[]),

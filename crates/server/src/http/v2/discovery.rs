@@ -12,8 +12,8 @@ use openwop::Major;
 use runs::webhooks::dead_letters::MAX_DEAD_LETTERS;
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
-use super::super::route::Answered;
+use super::super::exchange::CheckedRequest;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::super::{discovery, encoding, response};
 use super::operations::{DEAD_LETTER_DAYS, host_id};
@@ -75,7 +75,7 @@ const STABLE: &str = "limits";
 const UNTIL: &str = "3.0";
 
 /// `GET /.well-known/openwop` with `OpenWOP-Version: 2`
-pub(super) async fn answer(call: Call) -> Answered {
+pub(super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let document = document(&call.state).to_string();
     let tag = format!("\"v2-{}\"", &Digest::of_bytes(document.as_bytes()).to_hex()[..32]);
     let mut response = match encoding::matches(&call.headers, &tag) {

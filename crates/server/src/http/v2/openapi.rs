@@ -4,13 +4,13 @@ use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::{Access, Answered, Body, Method, Route};
+use super::super::route::{Access, Body, HandlerResult, Method, Route};
 use super::routes::ROUTES;
 
 /// `GET /openapi.json`
-pub(super) async fn answer(call: Call) -> Answered {
+pub(super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let mut response = response::json(200, &document(call.state.runs.public_url()));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     Ok(response)

@@ -8,10 +8,10 @@ use runs::bulk::MAX_BULK;
 use runs::{ApiCode, Caller, Refusal};
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::handlers::{control, history, interrupts, runs as v1_runs, tools as v1_tools, webhooks};
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 use super::{events, reply, run_id};
 
@@ -69,7 +69,7 @@ const NOT_PROVIDED: [(&str, &str); 8] = [
 ];
 
 /// `POST /runs`
-pub(super) async fn create(mut call: Call) -> Answered {
+pub(super) async fn create(mut call: CheckedRequest) -> HandlerResult {
     for (member, capability) in NOT_PROVIDED {
         if call.body.get(member).is_some_and(|value| !value.is_null()) {
             let message = format!("This host does not provide `{capability}`. Omit `{member}`.");
@@ -98,13 +98,13 @@ fn linked(tenant: &str, public_url: &str, mut created: Value) -> Value {
 }
 
 /// `GET /runs/{runId}`
-pub(super) async fn read(call: Call) -> Answered {
+pub(super) async fn read(call: CheckedRequest) -> HandlerResult {
     let (tenant, state) = (tenant(&call.caller), call.state.clone());
     reply::mapped(v1_runs::read(call).await?, |run| Ok(shown(&state, &tenant, run))).await
 }
 
 /// `GET /runs`
-pub(super) async fn list(call: Call) -> Answered {
+pub(super) async fn list(call: CheckedRequest) -> HandlerResult {
     let (tenant, state) = (tenant(&call.caller), call.state.clone());
     let map = |mut page: Value| {
         for run in page["runs"].as_array_mut().into_iter().flatten() {
@@ -116,7 +116,7 @@ pub(super) async fn list(call: Call) -> Answered {
 }
 
 /// Whether a request with a key was answered before. Then the recorded reply counts, and not the status that the run has by now.
-async fn is_repeated(call: &Call) -> Result<bool, Refusal> {
+async fn is_repeated(call: &CheckedRequest) -> Result<bool, Refusal> {
     match &call.keyed {
         Some(keyed) => call.state.runs.has_reply(keyed).await,
         None => Ok(false),
@@ -124,7 +124,10 @@ async fn is_repeated(call: &Call) -> Result<bool, Refusal> {
 }
 
 /// Refuses a request that the status of the run does not admit.
-async fn check_status(call: &Call, is_refused: impl FnOnce(RunStatus) -> bool) -> Result<(), Refusal> {
+async fn check_status(
+    call: &CheckedRequest,
+    is_refused: impl FnOnce(RunStatus) -> bool,
+) -> Result<(), Refusal> {
     let (status, _) = call.state.runs.status(&call.caller, &call.run_id()).await?;
     if is_refused(status) && !is_repeated(call).await? {
         return Err(conflict(status));
@@ -138,7 +141,7 @@ fn conflict(status: RunStatus) -> Refusal {
 }
 
 /// `POST /runs/{runId}/cancel`
-pub(super) async fn cancel(call: Call) -> Answered {
+pub(super) async fn cancel(call: CheckedRequest) -> HandlerResult {
     check_status(&call, RunStatus::is_terminal).await?;
     let tenant = tenant(&call.caller);
     let map = |mut cancelled: Value| {
@@ -154,7 +157,7 @@ pub(super) async fn cancel(call: Call) -> Answered {
 }
 
 /// `POST /runs/{runId}:pause`
-pub(super) async fn pause(call: Call) -> Answered {
+pub(super) async fn pause(call: CheckedRequest) -> HandlerResult {
     check_status(&call, |status| status.is_terminal() || status == RunStatus::Paused).await?;
     let tenant = tenant(&call.caller);
     let map = |mut paused: Value| {
@@ -169,7 +172,7 @@ pub(super) async fn pause(call: Call) -> Answered {
 }
 
 /// `POST /runs/{runId}:resume`
-pub(super) async fn resume(call: Call) -> Answered {
+pub(super) async fn resume(call: CheckedRequest) -> HandlerResult {
     check_status(&call, |status| status != RunStatus::Paused).await?;
     let tenant = tenant(&call.caller);
     let map = |mut resumed: Value| {
@@ -187,7 +190,7 @@ enum Item {
 }
 
 /// `POST /runs:bulk-cancel`
-pub(super) async fn bulk_cancel(mut call: Call) -> Answered {
+pub(super) async fn bulk_cancel(mut call: CheckedRequest) -> HandlerResult {
     let Some(named) = call.body.get("runIds").and_then(Value::as_array).cloned() else {
         return control::bulk_cancel(call).await;
     };
@@ -267,14 +270,14 @@ async fn taken(response: axum::response::Response) -> (u16, Value) {
 }
 
 /// `POST /runs/{runId}:fork`
-pub(super) async fn fork(mut call: Call) -> Answered {
+pub(super) async fn fork(mut call: CheckedRequest) -> HandlerResult {
     flatten_options(call.body.get_mut("runOptionsOverlay"))?;
     let (tenant, public_url) = (tenant(&call.caller), call.state.runs.public_url().to_owned());
     reply::mapped(history::fork(call).await?, |forked| Ok(linked(&tenant, &public_url, forked))).await
 }
 
 /// `GET /runs/{runId}:diff`
-pub(super) async fn diff(mut call: Call) -> Answered {
+pub(super) async fn diff(mut call: CheckedRequest) -> HandlerResult {
     let tenant = tenant(&call.caller);
     if let Some(named) = call.query.text("against") {
         // The official client writes the id as in a path.
@@ -309,7 +312,7 @@ pub(super) async fn diff(mut call: Call) -> Answered {
 }
 
 /// `GET /runs/{runId}/ancestry`
-pub(super) async fn ancestry(call: Call) -> Answered {
+pub(super) async fn ancestry(call: CheckedRequest) -> HandlerResult {
     let (tenant, host) = (tenant(&call.caller), host_id(&call.state));
     let map = |mut ancestry: Value| {
         reply::bind(&tenant, &mut ancestry, "runId");
@@ -331,7 +334,7 @@ pub(super) fn host_id(state: &Service) -> String {
 }
 
 /// `GET /runs/{runId}/annotations`
-pub(super) async fn annotations(call: Call) -> Answered {
+pub(super) async fn annotations(call: CheckedRequest) -> HandlerResult {
     let tenant = tenant(&call.caller);
     let map = |mut list: Value| {
         for annotation in list["annotations"].as_array_mut().into_iter().flatten() {
@@ -343,7 +346,7 @@ pub(super) async fn annotations(call: Call) -> Answered {
 }
 
 /// `POST /runs/{runId}/annotations`
-pub(super) async fn annotate(mut call: Call) -> Answered {
+pub(super) async fn annotate(mut call: CheckedRequest) -> HandlerResult {
     // The path names the run.
     if let Some(Value::Object(target)) = call.body.get_mut("target") {
         target.remove("runId");
@@ -357,7 +360,7 @@ pub(super) async fn annotate(mut call: Call) -> Answered {
 }
 
 /// `GET /runs/{runId}/artifacts/{artifactId}`
-pub(super) async fn artifact(call: Call) -> Answered {
+pub(super) async fn artifact(call: CheckedRequest) -> HandlerResult {
     let tenant = tenant(&call.caller);
     let map = |mut artifact: Value| {
         reply::bind(&tenant, &mut artifact, "runId");
@@ -367,7 +370,7 @@ pub(super) async fn artifact(call: Call) -> Answered {
 }
 
 /// `POST /runs/{runId}/interrupts/{nodeId}`
-pub(super) async fn resolve(call: Call) -> Answered {
+pub(super) async fn resolve(call: CheckedRequest) -> HandlerResult {
     check_closed(&call.body)?;
     let tenant = tenant(&call.caller);
     let map = |mut answered: Value| {
@@ -387,7 +390,7 @@ fn check_closed(body: &Value) -> Result<(), Refusal> {
 }
 
 /// `GET /interrupts/{token}`
-pub(super) async fn inspect_token(call: Call) -> Answered {
+pub(super) async fn inspect_token(call: CheckedRequest) -> HandlerResult {
     let map = |interrupt: Value| {
         let mut interrupt = members(interrupt);
         interrupt.retain(|name, value| {
@@ -399,7 +402,7 @@ pub(super) async fn inspect_token(call: Call) -> Answered {
 }
 
 /// `POST /interrupts/{token}`
-pub(super) async fn resolve_token(call: Call) -> Answered {
+pub(super) async fn resolve_token(call: CheckedRequest) -> HandlerResult {
     check_closed(&call.body)?;
     let state = call.state.clone();
     let response = interrupts::resolve_token(call).await?;
@@ -420,7 +423,7 @@ pub(super) async fn resolve_token(call: Call) -> Answered {
 }
 
 /// `POST /webhooks`
-pub(super) async fn register_webhook(mut call: Call) -> Answered {
+pub(super) async fn register_webhook(mut call: CheckedRequest) -> HandlerResult {
     let tenant = tenant(&call.caller);
     // The host sends a secret back only if it generated it.
     let is_supplied = call.body["secret"].as_str().is_some_and(|secret| !secret.is_empty());
@@ -451,13 +454,13 @@ pub(super) async fn register_webhook(mut call: Call) -> Answered {
 }
 
 /// `DELETE /webhooks/{webhookId}`
-pub(super) async fn unregister_webhook(mut call: Call) -> Answered {
+pub(super) async fn unregister_webhook(mut call: CheckedRequest) -> HandlerResult {
     call.query.remove("tenantId");
     webhooks::delete(call).await
 }
 
 /// `POST /webhooks/{webhookId}/rotate-secret`
-pub(super) async fn rotate_secret(mut call: Call) -> Answered {
+pub(super) async fn rotate_secret(mut call: CheckedRequest) -> HandlerResult {
     call.query.remove("tenantId");
     webhooks::rotate_secret(call).await
 }
@@ -466,7 +469,7 @@ pub(super) async fn rotate_secret(mut call: Call) -> Answered {
 pub(super) const DEAD_LETTER_DAYS: u64 = 30;
 
 /// `GET /webhooks/{webhookId}/dead-letters`
-pub(super) async fn dead_letters(call: Call) -> Answered {
+pub(super) async fn dead_letters(call: CheckedRequest) -> HandlerResult {
     let tenant = tenant(&call.caller);
     let map = |mut list: Value| {
         for delivery in list["deliveries"].as_array_mut().into_iter().flatten() {
@@ -494,7 +497,7 @@ pub(super) async fn dead_letters(call: Call) -> Answered {
 }
 
 /// `GET /audit/verify`
-pub(super) async fn verify(call: Call) -> Answered {
+pub(super) async fn verify(call: CheckedRequest) -> HandlerResult {
     for required in ["fromSeq", "toSeq"] {
         if call.query.text(required).is_none() {
             let message = format!("The query parameter `{required}` is required.");
@@ -525,7 +528,7 @@ pub(super) async fn verify(call: Call) -> Answered {
 }
 
 /// `GET /tools`
-pub(super) async fn tools(mut call: Call) -> Answered {
+pub(super) async fn tools(mut call: CheckedRequest) -> HandlerResult {
     let is_compact = call.query.text("view") == Some("compact");
     if !is_compact {
         call.query.remove("view");
@@ -541,7 +544,7 @@ pub(super) async fn tools(mut call: Call) -> Answered {
 }
 
 /// `GET /tools/{toolId}`
-pub(super) async fn tool(mut call: Call) -> Answered {
+pub(super) async fn tool(mut call: CheckedRequest) -> HandlerResult {
     if call.query.text("view") != Some("compact") {
         call.query.remove("view");
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::exchange::AccessLogEntry;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 use super::super::state::Service;
 
 /// Marks a reply that is already one of version 2.
@@ -114,7 +114,7 @@ async fn run_status(state: &Service, log_entry: &AccessLogEntry, refused: &Refus
 pub(in crate::http) async fn mapped(
     response: Response,
     map: impl FnOnce(Value) -> Result<Value, Refusal>,
-) -> Answered {
+) -> HandlerResult {
     if matches!(response.status(), StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT)
         || !response.status().is_success()
     {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// The seams: name, kind, what guards it, and what it is.
 const SEAMS: [(&str, &str, &str, &str); 6] = [
@@ -27,7 +27,7 @@ const SEAMS: [(&str, &str, &str, &str); 6] = [
 ];
 
 /// `GET /host/effect-seams`
-pub(super) async fn answer(_: Call) -> Answered {
+pub(super) async fn answer(_: CheckedRequest) -> HandlerResult {
     Ok(response::json(200, &document(build())))
 }
 

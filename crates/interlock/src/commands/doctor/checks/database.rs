@@ -158,7 +158,7 @@ fn admin_keys(database: &Inspection) -> Check {
     Check::warn(
         NAME,
         format!("{count} can administer the host: {}{more}", named.join(", ")),
-        "Keys for one tenant do not need `host:admin`. Create a new one with `interlock key new-api-key --tenant T`, \
+        "Keys for one tenant do not need `host:admin`. Create a new one with `interlock key new --tenant T`, \
          then revoke the old one on the console's Keys page.",
     )
 }

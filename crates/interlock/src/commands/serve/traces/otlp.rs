@@ -1,7 +1,7 @@
 //! Spans in the OpenTelemetry protocol.
 
 use canon::time::Timestamp;
-use flow::trace::{Attribute, Outcome, Span};
+use flow::trace::{Attribute, Span, SpanStatus};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue};
@@ -33,9 +33,9 @@ pub(super) fn encode(spans: &[Span]) -> Vec<u8> {
 
 fn sent(span: &Span) -> Sent {
     let status = match &span.outcome {
-        Outcome::Ok => Some(Status { code: StatusCode::Ok.into(), ..Status::default() }),
-        Outcome::Failed(code) => Some(Status { code: StatusCode::Error.into(), message: code.clone() }),
-        Outcome::Unset => None,
+        SpanStatus::Ok => Some(Status { code: StatusCode::Ok.into(), ..Status::default() }),
+        SpanStatus::Failed(code) => Some(Status { code: StatusCode::Error.into(), message: code.clone() }),
+        SpanStatus::Unset => None,
     };
     let events = span.moments.iter().map(|moment| Event {
         time_unix_nano: nanoseconds(moment.at),

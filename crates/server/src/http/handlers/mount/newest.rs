@@ -28,9 +28,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::super::super::exchange::Call;
+use super::super::super::exchange::CheckedRequest;
 use super::super::super::response;
-use super::super::super::route::Answered;
+use super::super::super::route::HandlerResult;
 use super::super::mcp::{accepting, ours};
 use super::{EDITION, Notifications, mount};
 use crate::mount::{EDITIONS, INSTRUCTIONS, Message, ParsedMessage};
@@ -41,7 +41,7 @@ pub(super) const NEWEST: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// Whether this module answers a message: one of this edition, or one of an unsupported edition, which the library refuses.
-pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
+pub(super) fn is_meant(call: &CheckedRequest, message: &ParsedMessage) -> bool {
     let named = call.headers.get(EDITION);
     if named.is_some_and(|named| !EDITIONS.iter().any(|known| named.as_bytes() == known.as_bytes())) {
         return true;
@@ -56,7 +56,11 @@ pub(super) fn is_meant(call: &Call, message: &ParsedMessage) -> bool {
 }
 
 /// Answers a message in this edition.
-pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphorePermit>) -> Answered {
+pub(super) async fn answer(
+    call: CheckedRequest,
+    id: &Value,
+    place: Option<OwnedSemaphorePermit>,
+) -> HandlerResult {
     let call = Arc::new(call);
     // Dropped with this future: if the client disconnects, the run that it waits for ends, as in earlier editions.
     let (_here, gone) = watch::channel(());
@@ -71,8 +75,9 @@ pub(super) async fn answer(call: Call, id: &Value, place: Option<OwnedSemaphoreP
         .with_max_request_body_bytes(call.state.settings.max_message_bytes);
     let place = Arc::new(place);
     let asked = Arc::clone(&call);
-    let handler =
-        move || Ok(Newest { call: Arc::clone(&asked), gone: gone.clone(), _place: Arc::clone(&place) });
+    let handler = move || {
+        Ok(RequestHandler { call: Arc::clone(&asked), gone: gone.clone(), _place: Arc::clone(&place) })
+    };
     let protocol = StreamableHttpService::new(handler, Arc::new(NeverSessionManager::default()), config);
     let mut request = Request::new(Full::new(call.message.clone()));
     *request.method_mut() = Method::POST;
@@ -101,13 +106,13 @@ async fn rpc(response: Response, id: &Value) -> Response {
 }
 
 /// The handler of one request.
-struct Newest {
-    call: Arc<Call>,
+struct RequestHandler {
+    call: Arc<CheckedRequest>,
     gone: watch::Receiver<()>,
     _place: Arc<Option<OwnedSemaphorePermit>>,
 }
 
-impl Newest {
+impl RequestHandler {
     /// Calls the dispatcher, and parses its reply into the type that the library sends.
     async fn ask<R: DeserializeOwned>(
         &self,
@@ -135,7 +140,7 @@ impl Newest {
             }
             Err(refusal) => {
                 let data = json!({"error": refusal.code.as_str(), "retryAfterSeconds": refusal.retry_after});
-                return Err(ErrorData::internal_error("The host rejects the call.", Some(data)));
+                return Err(ErrorData::internal_error("The host refused the call. See `error`.", Some(data)));
             }
         };
         // Required in this edition and unknown in earlier ones.
@@ -143,11 +148,11 @@ impl Newest {
             members.entry("resultType").or_insert_with(|| json!("complete"));
         }
         serde_json::from_value(result)
-            .map_err(|_| ErrorData::internal_error("The result does not fit the protocol.", None))
+            .map_err(|_| ErrorData::internal_error("The result does not match the protocol.", None))
     }
 }
 
-impl ServerHandler for Newest {
+impl ServerHandler for RequestHandler {
     fn get_info(&self) -> ServerConfig {
         let identity =
             Implementation::new("interlock", env!("CARGO_PKG_VERSION")).with_title("Interlock: workflows");
