@@ -28,7 +28,9 @@ use canon::digest::Digest;
 use serde_json::Value;
 
 pub use self::called::{CalledType, Family, Surface};
-pub use self::capability::{Capabilities, PackTypes, RefusedType, RefusedTypes, ServedSurfaces};
+pub use self::capability::{
+    Capabilities, PackTypes, RefusedReason, RefusedType, RefusedTypes, ServedSurfaces,
+};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
 pub use self::config::NodeConfig;

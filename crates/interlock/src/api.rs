@@ -20,6 +20,7 @@ use crate::settings::Settings;
 
 pub(crate) use self::duration::{parse_span, span};
 pub(crate) use self::event::Event;
+pub(crate) use self::refusal::ServerCode;
 pub(crate) use self::run::{Interrupt, NodeState, Outcome, Run};
 
 /// The page size of lists, which is the server's maximum.

@@ -177,10 +177,22 @@ pub struct RefusedTypes(Option<Arc<BTreeMap<String, RefusedType>>>);
 pub struct RefusedType {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// An error code, for example `pack_load_failure`.
-    pub code: String,
+    pub reason: RefusedReason,
+    /// The code of the cause, for example `pack_load_failure`. To branch, use the reason.
+    pub code: &'static str,
     /// The reason, for people.
     pub message: String,
+}
+
+/// What an administrator must change before a node type of an installed pack can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedReason {
+    /// The pack is damaged, invalid, or needs another host: install another version.
+    Unusable,
+    /// The pack needs a capability that the host does not provide.
+    CapabilityMissing,
+    /// The node needs a secret, and the host has no secrets.
+    SecretsMissing,
 }
 
 impl RefusedTypes {
