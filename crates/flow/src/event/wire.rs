@@ -102,6 +102,18 @@ impl From<&Event> for RawEvent {
     }
 }
 
+impl RawEvent {
+    /// The message of the error that the event reports, if it reports one.
+    pub fn error_message(&self) -> Option<&str> {
+        self.payload.get("error")?.get("message")?.as_str()
+    }
+
+    /// The outputs of a run or node that completed. Outputs that are masked as a whole are a string.
+    pub fn into_outputs(mut self) -> Option<Value> {
+        self.payload.remove("outputs")
+    }
+}
+
 /// Reads an event without reading its payload.
 ///
 /// # Errors
