@@ -128,26 +128,20 @@ pub struct Edge {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     pub name: String,
-    /// The type of the value.
     pub kind: VariableKind,
     /// Whether a run requires a value.
     pub required: bool,
-    /// The default value.
     pub default: Option<Value>,
     /// Whether its value is hidden from readers.
     pub sensitive: bool,
 }
 
-/// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
-    /// A string.
     String,
     Number,
-    /// A Boolean.
     Boolean,
     Object,
-    /// A list.
     Array,
 }
 

@@ -124,9 +124,7 @@ impl Capabilities {
 pub struct ServedSurfaces(u16);
 
 impl ServedSurfaces {
-    /// No surface.
     pub const NONE: Self = Self(0);
-    /// All surfaces.
     pub const ALL: Self = Self((1 << Surface::ALL.len()) - 1);
 
     /// The surfaces with these names. Unknown names are ignored.
@@ -144,7 +142,6 @@ impl ServedSurfaces {
     }
 }
 
-/// Removes a capability.
 type Remove = fn(&mut Capabilities);
 
 /// The node types that packs provide.
@@ -196,7 +193,6 @@ pub enum RefusedReason {
 }
 
 impl RefusedTypes {
-    /// No types.
     pub const NONE: Self = Self(None);
 
     /// Why a type cannot be used, if an installed pack provides it.

@@ -75,7 +75,6 @@ pub enum DecodeError {
 /// An event with an untyped payload. It is used for displayed events, from which required members may have been removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawEvent {
-    /// The sequence number.
     pub sequence: u64,
     /// What kind of fact.
     pub kind: EventKind,
