@@ -9,7 +9,6 @@ use guide::workflow::problem::Problem;
 use serde_json::json;
 
 canon::error_codes! {
-    /// Error codes of the catalogue.
     pub enum CatalogueErrorCode {
         /// No source has a workflow with that id.
         NotFound => "NOT_FOUND",

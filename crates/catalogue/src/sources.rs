@@ -81,7 +81,6 @@ impl Place {
 }
 
 impl Sources {
-    /// Reads all sources.
     pub(super) fn read(
         options: &CatalogueOptions,
         project: &Project,
