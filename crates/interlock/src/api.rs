@@ -193,7 +193,6 @@ impl Api {
         Ok((array(&mut reply, "events").into_iter().map(Event::new).collect(), is_complete))
     }
 
-    /// All recorded events.
     pub(crate) async fn all_events(&self, id: &str) -> Result<Vec<Event>, Failure> {
         let (mut events, mut last) = (Vec::new(), None);
         loop {
@@ -212,7 +211,6 @@ impl Api {
         Ok(page(self.get(&path).await?, "workflows", |workflow| workflow))
     }
 
-    /// All registered workflows.
     pub(crate) async fn all_workflows(&self) -> Result<Vec<Value>, Failure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
@@ -226,7 +224,6 @@ impl Api {
         }
     }
 
-    /// A registered workflow.
     pub(crate) async fn workflow(&self, id: &str) -> Result<Value, Failure> {
         self.get(&format!("/v1/workflows/{}", segment(id))).await
     }

@@ -195,7 +195,6 @@ impl Run {
     }
 }
 
-/// The state of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeState {
     Completed,
@@ -219,7 +218,6 @@ impl NodeState {
     }
 }
 
-/// A node of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'r> {
     pub(crate) id: &'r str,

@@ -29,7 +29,6 @@ struct Started {
 }
 
 impl Started {
-    /// Reads a snapshot.
     fn read(snapshot: &[u8]) -> Result<Self, Failure> {
         let unreadable = |error: serde_json::Error| {
             let message = format!("the run was started, but its state cannot be read: {error}");

@@ -134,7 +134,6 @@ impl TestLog {
         self.recorded().of(tenant, run_id).spans
     }
 
-    /// Deletes all entries.
     pub(super) fn clear(&self) {
         *self.recorded() = Recorded::default();
     }

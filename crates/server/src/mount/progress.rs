@@ -13,7 +13,6 @@ use super::message::Message;
 /// The maximum length of a token, in bytes.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Sends progress reports.
 #[derive(Debug)]
 pub(crate) struct Progress {
     token: Value,

@@ -22,7 +22,6 @@ use super::pending::PendingCall;
 use super::pending_requests::ElicitationResponse;
 use super::progress::Progress;
 
-/// The result of a call.
 #[derive(Debug)]
 pub(super) enum CallResult {
     /// The workflow ran.
@@ -54,7 +53,6 @@ pub(super) struct WaitingNode {
     pub(super) node_id: NodeId,
 }
 
-/// How a run is watched.
 pub(super) struct WatchOptions {
     /// The timeout, which restarts when the client answers a question.
     pub(super) timeout: Duration,
