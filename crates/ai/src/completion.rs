@@ -131,7 +131,6 @@ pub struct Done {
 pub struct Failed {
     pub code: FailureCode,
     pub message: String,
-    /// Machine-readable details.
     pub details: Option<Value>,
     /// Whether the node may be retried.
     pub retryable: bool,

@@ -17,7 +17,6 @@ wire_enum! {
         ProviderUsage => "provider.usage",
         /// The reply is requested again.
         RetryAttempted => "envelope.retry.attempted",
-        /// Retries are exhausted.
         RetryExhausted => "envelope.retry.exhausted",
         /// The provider refused.
         Refusal => "envelope.refusal",
@@ -72,7 +71,6 @@ impl RunEvent {
     }
 }
 
-/// A `cap.breached` event.
 pub fn cap_breached(kind: &str, limit: u64, observed: u64, node_id: Option<&str>) -> RunEvent {
     RunEvent::new(
         EventKind::CapBreached,

@@ -28,7 +28,6 @@ canon::error_codes! {
         ValidationError => "validation_error",
         /// The provider rejected the credential or requires one.
         CredentialRequired => "credential_required",
-        /// The provider rejected the request.
         ProviderRejected => "provider_rejected",
         /// The provider was unreachable or failed.
         ProviderUnavailable => "provider_unavailable",

@@ -13,11 +13,9 @@ pub struct Model {
     pub model: String,
 }
 
-/// A capability query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapabilityQuery {
     pub required: Vec<String>,
-    /// The fallback model.
     pub fallback: Option<Model>,
     /// The configured model.
     pub active: Model,
@@ -28,7 +26,6 @@ pub struct CapabilityQuery {
     pub node_id: String,
 }
 
-/// An invalid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is missing or invalid")]
 pub struct QueryError(pub &'static str);

@@ -52,9 +52,7 @@ pub struct CallConfig {
     pub credential: Option<CredentialRef>,
     /// References to prompt templates.
     pub prompts: NodePrompts,
-    /// The system prompt as text.
     pub system_prompt: Option<String>,
-    /// The user prompt as text.
     pub user_prompt: Option<String>,
     pub agent_id: Option<String>,
     /// The maximum number of output tokens.

@@ -71,7 +71,6 @@ impl Message {
         Self { exchange: Exchange::Calls(calls), ..Self::new(Role::Assistant, content) }
     }
 
-    /// A tool result.
     pub fn result(call_id: impl Into<String>, content: impl Into<String>, is_error: bool) -> Self {
         let exchange = Exchange::Result { call_id: call_id.into(), is_error };
         Self { exchange, ..Self::new(Role::User, content) }
@@ -114,13 +113,11 @@ impl Output {
     }
 }
 
-/// A model request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     pub model: String,
     /// The conversation, system messages first.
     pub messages: Vec<Message>,
-    /// The offered tools.
     pub tools: Vec<Tool>,
     /// The maximum number of output tokens.
     pub max_output_tokens: u32,
@@ -266,7 +263,6 @@ impl Usage {
     }
 }
 
-/// A refusal by the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// The provider's text. It may quote the prompt.
@@ -284,7 +280,6 @@ pub struct Reply {
     pub reasoning: Option<String>,
     pub stop: StopReason,
     pub refusal: Option<Refusal>,
-    /// Requested tool calls.
     pub tool_calls: Vec<ToolCall>,
     pub usage: Usage,
     /// The model name reported by the provider.
@@ -409,7 +404,6 @@ impl ProviderError {
         }
     }
 
-    /// An invalid response.
     pub const fn invalid(detail: &'static str) -> Self {
         Self {
             kind: ProviderErrorKind::InvalidReply,

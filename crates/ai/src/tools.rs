@@ -75,17 +75,14 @@ pub struct PendingToolCall {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Call the model.
     Model(completion::ModelCall),
     /// The reply is this envelope: call [`Conversation::judge`], then [`Conversation::take`] with the verdict.
     Judge(Value),
     /// The model asks a person; the last event has the questions. Continue with [`Conversation::answered`].
     Waits,
-    /// Execute a tool.
     Tool(PendingToolCall),
     /// The conversation is complete.
     Done(Finished),
-    /// The conversation failed.
     Failed(Failed),
 }
 
@@ -114,7 +111,6 @@ pub struct Step {
 pub struct Conversation {
     settings: Settings,
     toolbox: Toolbox,
-    /// The settings of each turn.
     turns: completion::Settings,
     turn: Completion,
     /// Messages for the next turn.

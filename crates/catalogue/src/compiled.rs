@@ -12,7 +12,6 @@ use guide::workflow::source::Source;
 /// The maximum number of cached workflows. A chat uses a few; the limit applies to callers that list all of them.
 const MAX_KEPT: usize = 128;
 
-/// The result of compiling.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) workflow: Arc<PinnedWorkflow>,

@@ -16,7 +16,6 @@ pub struct ResolvedWorkflow {
     /// The workflow that a run is pinned to.
     pub workflow: Arc<PinnedWorkflow>,
     pub hash: WorkflowHash,
-    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
     /// Its location in the source: the id of a bundled workflow, a path relative to the project, or a file.
     pub source_ref: String,
@@ -73,7 +72,6 @@ pub struct Entry {
     /// The hash that a run started now would be pinned to, without bindings. Not computed for bundled workflows; see
     /// [`bundled_hash`](super::Catalogue::bundled_hash).
     pub workflow_hash: Option<WorkflowHash>,
-    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
     pub source_ref: String,
     /// The [key](SourceInfo::key) of its source.
@@ -187,7 +185,6 @@ pub struct FileProblem {
     /// The id in the file, if it could be parsed that far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
-    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
     /// The problems that were found.
     pub problems: Vec<Problem>,

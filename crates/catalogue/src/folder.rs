@@ -56,7 +56,6 @@ pub(super) struct File {
     pub(super) digest: Option<Digest>,
 }
 
-/// The content of a file.
 #[derive(Debug)]
 pub(super) enum Content {
     /// A valid workflow source.
@@ -67,7 +66,6 @@ pub(super) enum Content {
     Elsewhere,
 }
 
-/// A parsed workflow.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) source: Source,

@@ -81,7 +81,6 @@ impl SourceLocation {
 }
 
 impl Sources {
-    /// Reads all sources.
     pub(super) fn read(
         options: &CatalogueOptions,
         project: &Project,

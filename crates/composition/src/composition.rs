@@ -45,9 +45,7 @@ pub struct Composition<'i> {
     /// Pages, by effective path.
     pub routes: Vec<Route<'i>>,
     pub sidebar_items: Vec<SidebarItem<'i>>,
-    /// Configuration surfaces.
     pub configuration_surfaces: Vec<Surface<'i>>,
-    /// Integration surfaces.
     pub integration_surfaces: Vec<Surface<'i>>,
     /// One per claimed message type.
     pub message_renderers: Vec<Renderer<'i>>,
@@ -59,7 +57,6 @@ pub struct Composition<'i> {
     pub activity_renderers: Vec<Renderer<'i>>,
     /// Fallbacks for modules that are not ready.
     pub fallback_surfaces: Vec<FallbackSurface<'i>>,
-    /// The renderer of each claim.
     pub renderer_claims: Vec<RendererClaimBinding<'i>>,
     /// The handles that a render runtime must provide.
     pub required_render_handles: Vec<RequiredRenderHandle<'i>>,

@@ -62,7 +62,6 @@ impl Workspace {
         self
     }
 
-    /// Sets the policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);

@@ -14,7 +14,6 @@ pub enum Effect<'i> {
     /// A contribution is hidden.
     Hide {
         policy_id: &'i str,
-        /// The target.
         target: Key<'i>,
         /// The removed contribution, which is the target.
         removed: Key<'i>,
@@ -24,7 +23,6 @@ pub enum Effect<'i> {
         policy_id: &'i str,
         /// The replaced contribution.
         target: Key<'i>,
-        /// Its replacement.
         replacement: Key<'i>,
     },
     /// A route has another path than declared.

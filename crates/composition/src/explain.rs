@@ -42,7 +42,6 @@ const SIMILAR_KEYS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation<'i> {
-    /// The requested key.
     pub key: &'i str,
     /// Whether the composition shows it.
     pub shown: bool,
@@ -75,17 +74,9 @@ pub enum Verdict<'i> {
     /// An operation hides it.
     Hidden { policy_id: &'i str },
     /// An operation replaces it.
-    Replaced {
-        policy_id: &'i str,
-        /// The replacement.
-        replacement: Key<'i>,
-    },
+    Replaced { policy_id: &'i str, replacement: Key<'i> },
     /// An operation assigns its claim to another renderer.
-    Overridden {
-        policy_id: &'i str,
-        /// The selected renderer.
-        selected: Key<'i>,
-    },
+    Overridden { policy_id: &'i str, selected: Key<'i> },
     /// Nothing is shown, because the input is invalid.
     Blocked {
         /// The number of diagnostics, including those about this key.

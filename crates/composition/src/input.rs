@@ -52,7 +52,6 @@ impl Input {
         Self::from_value(value)
     }
 
-    /// The JSON value.
     pub const fn as_value(&self) -> &Value {
         &self.0
     }

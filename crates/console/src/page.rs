@@ -16,7 +16,6 @@ pub struct Page {
     pub body: Markup,
     /// What the live regions depend on.
     pub wake: Wake,
-    /// The HTTP status.
     pub status: StatusCode,
 }
 
@@ -65,7 +64,6 @@ impl Page {
 /// When an open page is rendered again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Never.
     Never,
     /// On events of this run.
     Run(RunId),

@@ -21,7 +21,6 @@ pub const NOT_INSTALLED: &str = "the agent is not installed";
 pub struct Agent {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// Its manifest.
     pub manifest: AgentManifest,
     /// Its system prompt, from the manifest or from the file that the manifest names. It is only shown to models.
     pub system_prompt: Option<String>,
@@ -55,7 +54,6 @@ impl Agents {
         self.by_id.is_empty()
     }
 
-    /// The agent with that id.
     pub fn get(&self, agent_id: &str) -> Option<&Agent> {
         self.by_id.get(agent_id)
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ai::prompt::template::Template;
-use flow::definition::RefusedType;
+use flow::definition::{RefusedReason, RefusedType};
 use packs::agents::HandoffSchemas;
 use packs::install::{DamagedPack, HostFacts, InstalledPack, InstalledPacks, InstalledRecord};
 use packs::kind::PackKind;
@@ -15,10 +15,11 @@ use packs::name::PackName;
 use packs::path::EntryPath;
 use packs::version::Version;
 use packs::{PackError, PackErrorCode};
-use sandbox::{ABI_VERSION, Fault, Grants, Limits, Sandbox};
+use sandbox::{ABI_VERSION, Fault, FaultCode, Grants, Limits, Sandbox};
 use serde_json::json;
 
 use super::agents::{Agent, Agents};
+use super::failure::ExecutorErrorCode;
 use super::modules::{ModuleType, Modules};
 
 /// The size of a page of WebAssembly memory.
@@ -27,9 +28,6 @@ const PAGE_BYTES: u64 = 64 << 10;
 /// The default fuel of a call: some seconds of computing. A time limit alone would let the same call succeed on one machine and fail on
 /// another.
 pub const DEFAULT_FUEL: u64 = 20_000_000_000;
-
-/// The error code of nodes that require a secret on a host without secrets.
-pub const CREDENTIAL_UNAVAILABLE: &str = "credential_unavailable";
 
 /// What this program offers to packs on every host: it runs WebAssembly modules, and can give them the clock. The caller adds the
 /// capabilities.
@@ -47,15 +45,15 @@ pub fn host_facts(ui_plugins: bool) -> HostFacts {
 pub struct Unserved {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// An error code, for example `unsupported_abi_version`.
-    pub code: String,
+    /// For example `unsupported_abi_version`.
+    pub code: LoadErrorCode,
     /// The reason, for people.
     pub message: String,
 }
 
 impl Unserved {
     fn of(name: &PackName, version: &Version, error: &LoadError) -> Self {
-        Self { pack: format!("{name}@{version}"), code: error.code().to_owned(), message: error.to_string() }
+        Self { pack: format!("{name}@{version}"), code: error.code(), message: error.to_string() }
     }
 
     /// A pack whose files were changed after the install.
@@ -64,7 +62,12 @@ impl Unserved {
     }
 
     fn refusal(&self) -> RefusedType {
-        RefusedType { pack: self.pack.clone(), code: self.code.clone(), message: self.message.clone() }
+        RefusedType {
+            pack: self.pack.clone(),
+            reason: self.code.reason(),
+            code: self.code.as_str(),
+            message: self.message.clone(),
+        }
     }
 }
 
@@ -206,7 +209,7 @@ pub fn prompts(installed: &InstalledPacks) -> Result<(Vec<Template>, Vec<Unserve
                 Ok(template) => templates.push(template),
                 Err(_) => unserved.push(Unserved {
                     pack: format!("{name}@{version}"),
-                    code: PackErrorCode::PromptTemplateInvalid.as_str().to_owned(),
+                    code: LoadErrorCode::Pack(PackErrorCode::PromptTemplateInvalid),
                     message: format!("the prompt `{}` is invalid", prompt.template_id),
                 }),
             }
@@ -251,16 +254,16 @@ fn module_types(
     };
     let mut found = LoadedTypes::default();
     for node in &pack.nodes {
-        let refused = |code: &str, message: String| {
-            let why = RefusedType { pack: manifest.id(), code: code.to_owned(), message };
-            (node.type_id.clone(), why)
+        let refused = |code: LoadErrorCode, message: String| {
+            let why = Unserved { pack: manifest.id(), code, message };
+            (node.type_id.clone(), why.refusal())
         };
         if !inside.node_ids.contains(&node.type_id) {
             let message = "its module does not have this node".to_owned();
-            found.refused.push(refused(PackErrorCode::LoadFailure.as_str(), message));
+            found.refused.push(refused(LoadErrorCode::Pack(PackErrorCode::LoadFailure), message));
         } else if let Some(secret) = node.requires_secrets.first().filter(|_| !host.gives("secrets")) {
             let message = format!("it requires the secret `{}`, but this host has no secrets", secret.id);
-            found.refused.push(refused(CREDENTIAL_UNAVAILABLE, message));
+            found.refused.push(refused(LoadErrorCode::SecretsMissing, message));
         } else {
             found.types.push((node.type_id.clone(), kind.clone()));
         }
@@ -319,10 +322,37 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> LoadErrorCode {
         match self {
-            Self::Pack(error) => error.code().as_str(),
-            Self::Module(fault) => fault.code().as_str(),
+            Self::Pack(error) => LoadErrorCode::Pack(error.code()),
+            Self::Module(fault) => LoadErrorCode::Module(fault.code()),
+        }
+    }
+}
+
+/// The code for a pack or a node type that cannot be used, from the lists of those who can find a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadErrorCode {
+    Pack(PackErrorCode),
+    Module(FaultCode),
+    /// A node needs a secret, and the host has no secrets.
+    SecretsMissing,
+}
+
+impl LoadErrorCode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pack(code) => code.as_str(),
+            Self::Module(code) => code.as_str(),
+            Self::SecretsMissing => ExecutorErrorCode::CredentialUnavailable.as_str(),
+        }
+    }
+
+    fn reason(self) -> RefusedReason {
+        match self {
+            Self::Pack(PackErrorCode::PeerDependencyMissing) => RefusedReason::CapabilityMissing,
+            Self::Pack(_) | Self::Module(_) => RefusedReason::Unusable,
+            Self::SecretsMissing => RefusedReason::SecretsMissing,
         }
     }
 }

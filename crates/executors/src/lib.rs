@@ -62,7 +62,6 @@ pub struct Options {
     /// The agents of packs.
     pub agents: Option<Agents>,
     pub models: Option<Models>,
-    /// Other MCP servers.
     pub mcp: Option<mcp::Servers>,
 }
 
@@ -246,7 +245,6 @@ impl Executors {
         self.options.agents.as_ref()
     }
 
-    /// Other MCP servers.
     pub fn mcp(&self) -> Option<&mcp::Servers> {
         self.options.mcp.as_ref()
     }

@@ -32,7 +32,6 @@ const MAX_TIMEOUT_MS: u64 = 300_000;
 /// The maximum number of pages of a list.
 const MAX_PAGES: usize = 20;
 
-/// A configured server.
 #[derive(Clone, Debug)]
 struct Server {
     target: Target,
@@ -42,7 +41,6 @@ struct Server {
     tenants: Vec<String>,
 }
 
-/// The configured servers.
 #[derive(Clone)]
 pub struct Servers {
     servers: BTreeMap<String, Server>,

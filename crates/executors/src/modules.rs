@@ -38,7 +38,6 @@ const EXAMPLES: [(&str, &str); 2] = [
 pub struct ModuleType {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// The compiled module.
     pub module: Module,
     /// The host calls that the module may use.
     pub grants: Grants,

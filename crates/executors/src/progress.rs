@@ -28,7 +28,6 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds an event.
     pub fn add(&mut self, data: &EventData, id: String) {
         if let EventData::OutputChunk(piece) = data {
             self.text.push_str(&piece.chunk);

@@ -29,7 +29,6 @@ pub struct ChannelState {
 /// The rules by which a write is combined with the current value.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// The reducer.
     pub reducer: &'a Reducer,
     /// The maximum number of entries.
     pub max_size: Option<u64>,

@@ -28,7 +28,9 @@ use canon::digest::Digest;
 use serde_json::Value;
 
 pub use self::called::{CalledType, Family, Surface};
-pub use self::capability::{Capabilities, PackTypes, RefusedType, RefusedTypes, ServedSurfaces};
+pub use self::capability::{
+    Capabilities, PackTypes, RefusedReason, RefusedType, RefusedTypes, ServedSurfaces,
+};
 pub use self::channel::Channel;
 pub use self::condition::{Condition, TriggerRule};
 pub use self::config::NodeConfig;
@@ -126,26 +128,20 @@ pub struct Edge {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     pub name: String,
-    /// The type of the value.
     pub kind: VariableKind,
     /// Whether a run requires a value.
     pub required: bool,
-    /// The default value.
     pub default: Option<Value>,
     /// Whether its value is hidden from readers.
     pub sensitive: bool,
 }
 
-/// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
-    /// A string.
     String,
     Number,
-    /// A Boolean.
     Boolean,
     Object,
-    /// A list.
     Array,
 }
 

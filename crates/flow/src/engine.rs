@@ -320,11 +320,9 @@ pub enum ActivityRequest {
 /// A node that the host executes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeCall {
-    /// The type of the node.
     pub type_id: String,
     /// The configuration of the node.
     pub config: Map<String, Value>,
-    /// The inputs of the node.
     pub inputs: Map<String, Value>,
     /// The variables of the run when the effect was requested.
     pub variables: Map<String, Value>,

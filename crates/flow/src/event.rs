@@ -29,7 +29,6 @@ pub struct Event {
 }
 
 impl Event {
-    /// The kind of the event.
     pub fn kind(&self) -> EventKind {
         self.data.kind()
     }

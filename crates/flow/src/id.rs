@@ -36,7 +36,6 @@ const RUN_ID_DIGITS: usize = 32;
 pub struct Shard(u16);
 
 impl Shard {
-    /// The number of shards.
     pub const COUNT: u16 = 1 << 12;
 
     /// The shard with that number, modulo [`Shard::COUNT`].

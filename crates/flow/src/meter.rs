@@ -26,7 +26,6 @@ pub struct OverBudget {
 }
 
 impl Meter {
-    /// A meter with a limit.
     pub const fn new(limit: u64) -> Self {
         Self { limit, spent: 0 }
     }

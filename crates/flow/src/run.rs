@@ -112,7 +112,6 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// How a run was forked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fork {

@@ -60,7 +60,6 @@ pub struct RunState {
     pub questions: u32,
     /// The inputs so far that did not advance the run, for the limit.
     pub rounds: Rounds,
-    /// When the run started.
     pub started_at: Option<Timestamp>,
     /// When the run ended.
     pub completed_at: Option<Timestamp>,
@@ -99,12 +98,10 @@ pub struct RunState {
 /// A requested pause that has not started yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
-    /// When it was requested.
     pub since: Timestamp,
     pub reason: Option<String>,
 }
 
-/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
     pub status: NodeStatus,
@@ -119,7 +116,6 @@ pub struct NodeState {
     pub due: Option<Timestamp>,
     /// When the next attempt may start.
     pub retry_at: Option<Timestamp>,
-    /// The outputs of the node.
     pub outputs: Map<String, Value>,
     /// Why the node failed.
     pub error: Option<RunError>,
@@ -210,7 +206,6 @@ impl ResolutionOutcome {
     }
 }
 
-/// The status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStatus {
     /// Not started, or to be started again by a loop.
@@ -224,9 +219,7 @@ pub enum NodeStatus {
     Completed,
     /// Failed, after all retries.
     Failed,
-    /// Skipped.
     Skipped,
-    /// Cancelled.
     Cancelled,
 }
 
@@ -274,7 +267,6 @@ pub struct RunError {
     pub code: String,
     /// A sentence for people.
     pub message: String,
-    /// Machine-readable details.
     #[serde(default, deserialize_with = "present")]
     pub details: Option<Value>,
 }
@@ -331,7 +323,6 @@ impl RunError {
         Self { code: text("code"), message: text("message"), details: value.get("details").cloned() }
     }
 
-    /// Adds details.
     #[must_use]
     pub fn with(mut self, details: Value) -> Self {
         self.details = Some(details);
@@ -475,7 +466,6 @@ impl RunState {
         Ok(state)
     }
 
-    /// The state of a node.
     pub fn node(&self, index: NodeIndex) -> &NodeState {
         &self.nodes[index]
     }
@@ -485,7 +475,6 @@ impl RunState {
         self.node_indexes.get(node_id).copied()
     }
 
-    /// The child run with that id.
     pub fn child(&self, run_id: &RunId) -> Option<&Child> {
         self.children.get(self.child_index(run_id)?)
     }

@@ -2,7 +2,6 @@
 
 use crate::event::EventKind;
 
-/// A mode of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
     /// The changes of the run.
@@ -16,7 +15,6 @@ pub enum StreamMode {
 }
 
 impl StreamMode {
-    /// Every mode.
     pub const ALL: [Self; 4] = [Self::Updates, Self::Values, Self::Messages, Self::Debug];
 
     /// The spelling in a request.

@@ -23,7 +23,6 @@ pub enum Intent {
     Inspect,
 }
 
-/// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptToken {
@@ -46,7 +45,6 @@ pub enum TokenError {
     /// The token is malformed, or was not signed by this host.
     #[error("the token is invalid or was not issued by this host")]
     Unknown,
-    /// The token has expired.
     #[error("the token has expired")]
     Expired,
 }

@@ -26,11 +26,9 @@ pub const MAX_MOMENTS: usize = 1000;
 pub struct Span {
     pub trace_id: u128,
     pub span_id: u64,
-    /// The parent span.
     pub parent_id: Option<u64>,
     /// `openwop.run`, `openwop.node.<typeId>` or `openwop.interrupt`.
     pub name: String,
-    /// The start time.
     pub start: Timestamp,
     pub end: Timestamp,
     pub attributes: Vec<(&'static str, Attribute)>,
@@ -65,17 +63,13 @@ pub enum SpanStatus {
     Unset,
 }
 
-/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
     Text(String),
-    /// A list of strings.
     Texts(Vec<String>),
-    /// An integer.
     Integer(u64),
     /// A floating-point number.
     Number(f64),
-    /// A Boolean.
     Flag(bool),
 }
 
@@ -111,7 +105,6 @@ fn trace_id(genesis: &Genesis) -> u128 {
     genesis.trace.map_or_else(|| derived(&["trace", genesis.run_id.as_str()]), |parent| parent.trace_id)
 }
 
-/// The span id of a run.
 fn run_span(run_id: &str) -> u64 {
     short(derived(&["run", run_id]))
 }
@@ -121,7 +114,6 @@ fn node_span(run_id: &str, node_id: &str, iteration: u32, attempt: u32) -> u64 {
     short(derived(&["node", run_id, node_id, &iteration.to_string(), &attempt.to_string()]))
 }
 
-/// The span id of an interrupt.
 fn interrupt_span(run_id: &str, interrupt_id: &str) -> u64 {
     short(derived(&["interrupt", run_id, interrupt_id]))
 }

@@ -86,7 +86,6 @@ pub struct Producer {
     pub applied_config_hash: Option<Digest>,
 }
 
-/// The session in a bundle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundledSession {

@@ -41,7 +41,6 @@ impl ChildHandle {
         Some(Self { parent, node, index: index.parse().ok()? })
     }
 
-    /// The session id of the child.
     pub fn session_id(&self) -> SessionId {
         derive::child_session_id(&self.parent, &self.node, self.index)
     }

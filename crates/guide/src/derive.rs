@@ -44,7 +44,6 @@ use crate::record::{
 /// The origin of an id whose recipe does not include an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause<'a> {
-    /// The start of a run.
     Start(&'a RunId),
     /// An attempt to advance, or a checkpoint.
     Attempt(&'a AttemptId),

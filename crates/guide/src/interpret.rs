@@ -79,7 +79,6 @@ pub enum Obstacle {
         title: String,
         /// The iteration that just ended, zero-based.
         iteration: u32,
-        /// The limit.
         max_iterations: u32,
         /// How a caller ends the loop.
         exit: String,
@@ -93,12 +92,7 @@ pub enum Obstacle {
     },
     /// A loop's input is missing in the context or has the wrong type.
     #[error("loop {loop_id} needs the context key {key:?} to be {expected}")]
-    MissingInput {
-        loop_id: DelimiterSafe,
-        key: String,
-        /// The expected type.
-        expected: &'static str,
-    },
+    MissingInput { loop_id: DelimiterSafe, key: String, expected: &'static str },
     /// A step or a loop requires context keys that are missing or have the wrong type. Its run condition may
     /// read them, so it cannot be decided whether it runs.
     #[error("`{item}` cannot start: {}", listed(.faults))]

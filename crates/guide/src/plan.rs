@@ -15,7 +15,6 @@ use crate::record::budgets::{PLAN_BYTES, PLAN_EVENTS};
 use crate::record::{DecodeError, Event, EventData, EventId, EventIndex, SessionId, SnapshotRef};
 use crate::state::{FoldError, SESSION_EVENTS, SessionState};
 
-/// The result of planning.
 #[derive(Clone, Debug)]
 pub enum Planned {
     /// The events are new.
@@ -38,7 +37,6 @@ pub struct AppendPlan {
 pub struct Pin {
     /// The event that introduces the snapshot.
     pub event_index: EventIndex,
-    /// The id of that event.
     pub event_id: EventId,
     pub snapshot_ref: SnapshotRef,
 }
@@ -105,12 +103,10 @@ impl AppendPlan {
         &self.session_id
     }
 
-    /// The index of the first event.
     pub fn first(&self) -> EventIndex {
         self.events.first().expect("a plan has events").event_index
     }
 
-    /// The index of the last event.
     pub fn last(&self) -> EventIndex {
         self.events.last().expect("a plan has events").event_index
     }
@@ -197,7 +193,6 @@ pub enum PlanError {
 }
 
 canon::error_codes! {
-    /// The error codes of plans.
     pub enum PlanErrorCode {
         /// The engine planned events that violate a rule of the log.
         Refused => "PLAN_REFUSED",

@@ -23,7 +23,6 @@ use crate::record::{Blocker, EngineState, PendingStep};
 use crate::workflow::compiled::{CompiledWorkflow, ModelTier, Step};
 use crate::workflow::condition;
 
-/// The input of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct PromptInput<'a> {
     /// The pinned workflow.

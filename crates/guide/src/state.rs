@@ -189,7 +189,6 @@ impl SessionState {
         run.nodes.iter().map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The root node of a run.
     pub fn root_of(&self, run: &Run) -> Option<&Node> {
         run.nodes.first().map(|ordinal| self.node_at(*ordinal))
     }

@@ -59,7 +59,6 @@ pub const TOKEN_VERSION: u64 = 1;
 /// The maximum length of a token in bytes. Four ids of maximum length take 880 bytes.
 pub const TOKEN_BYTES: usize = 1024;
 
-/// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenKind {

@@ -96,7 +96,6 @@ impl Verification {
     }
 }
 
-/// The result of one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandResult {
@@ -129,7 +128,6 @@ pub enum CommandOutcome {
     NotStarted { reason: String },
 }
 
-/// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum CommandEnd {

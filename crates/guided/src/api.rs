@@ -12,7 +12,6 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default)]
 pub struct StartRequest {
     pub workflow_id: String,
-    /// The goal of the run.
     pub goal: String,
     /// The workspace of the run. It determines which workflows are available.
     pub workspace: Option<PathBuf>,
@@ -114,7 +113,6 @@ pub struct Reply {
     pub is_complete: bool,
     /// The step to perform now.
     pub pending: Option<PendingStep>,
-    /// The current preferences.
     pub preferences: Preferences,
     /// What the caller should do with this reply.
     pub next_intent: NextIntent,
@@ -240,7 +238,6 @@ pub struct RunWords {
 pub struct PendingStep {
     pub step_id: String,
     pub title: String,
-    /// The prompt of the step.
     pub prompt: String,
     /// The role that the agent takes in this step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,12 +272,10 @@ pub struct NextCall {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedReply {
-    /// All blockers.
     pub blockers: BlockerReport,
     /// Whether a retry can succeed. Absent if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// The token for the retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_continue_token: Option<String>,
     /// The validation of the output.
@@ -303,7 +298,6 @@ pub struct Validation {
 pub struct CheckpointReply {
     /// Identifies the run.
     pub run: RunWords,
-    /// The node of the checkpoint.
     pub checkpoint_node_id: String,
     /// The token to resume from the checkpoint, in any chat.
     pub resume_token: String,
@@ -333,7 +327,6 @@ pub struct ResumeRequest {
     pub same_workspace_only: bool,
 }
 
-/// The reply to a resume request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeReply {

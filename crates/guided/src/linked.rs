@@ -46,7 +46,6 @@ pub struct Link {
 pub struct Standing {
     /// The run and node that the session was started for. `None` if no run waits for it.
     pub link: Option<Link>,
-    /// The status of its run.
     pub status: RunStatus,
     /// The number of events. Every change of the session increases it.
     pub events: u64,

@@ -16,7 +16,6 @@ pub struct InputArtifact {
     pub artifact_id: ArtifactId,
     /// The node that created it.
     pub node_id: NodeId,
-    /// The stored document.
     pub document: Value,
 }
 

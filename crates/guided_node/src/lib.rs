@@ -340,7 +340,6 @@ impl GuidedNodes {
         Ok(Some((standing.events, waits_for_person)))
     }
 
-    /// Marks a session as ended.
     async fn mark(&self, tenant: &Tenant, session: &str, ended: &Ended) -> Result<(), Trouble> {
         let marked = self.guided(tenant).await?.end(&session_id(session)?, ended).await;
         marked.map(drop).map_err(|refusal| failure::of_session(session, &refusal))

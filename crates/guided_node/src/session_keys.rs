@@ -11,7 +11,6 @@ use flow::id::Tenant;
 use flow::signed::{self, Domain};
 use serde::{Deserialize, Serialize};
 
-/// The prefix of session keys.
 pub const PREFIX: &str = "ilk_session_";
 
 /// The latest expiry of a key: the largest integer that canonical JSON can represent.
@@ -21,7 +20,6 @@ const LATEST: u64 = (1 << 53) - 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionGrant {
-    /// The tenant of the session.
     pub tenant: Tenant,
     pub session_id: String,
     /// When the key expires, in milliseconds since the Unix epoch.

@@ -50,7 +50,6 @@ pub struct WorkspaceList {
     pub is_cut: bool,
 }
 
-/// A workspace in a list.
 #[derive(Debug)]
 pub struct WorkspaceLine {
     pub run_id: String,

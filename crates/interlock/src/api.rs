@@ -20,6 +20,7 @@ use crate::settings::Settings;
 
 pub(crate) use self::duration::{parse_span, span};
 pub(crate) use self::event::Event;
+pub(crate) use self::refusal::ServerCode;
 pub(crate) use self::run::{Interrupt, NodeState, Run, RunOutcome};
 
 /// The page size of lists, which is the server's maximum.
@@ -192,7 +193,6 @@ impl Api {
         Ok((array(&mut reply, "events").into_iter().map(Event::new).collect(), is_complete))
     }
 
-    /// All recorded events.
     pub(crate) async fn all_events(&self, id: &str) -> Result<Vec<Event>, Failure> {
         let (mut events, mut last) = (Vec::new(), None);
         loop {
@@ -211,7 +211,6 @@ impl Api {
         Ok(page(self.get(&path).await?, "workflows", |workflow| workflow))
     }
 
-    /// All registered workflows.
     pub(crate) async fn all_workflows(&self) -> Result<Vec<Value>, Failure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
@@ -225,7 +224,6 @@ impl Api {
         }
     }
 
-    /// A registered workflow.
     pub(crate) async fn workflow(&self, id: &str) -> Result<Value, Failure> {
         self.get(&format!("/v1/workflows/{}", segment(id))).await
     }

@@ -82,7 +82,6 @@ impl Context {
     }
 }
 
-/// The contexts file.
 pub(crate) struct Contexts {
     path: PathBuf,
     document: DocumentMut,

@@ -97,7 +97,6 @@ const FILE_NAME: &str = "config.toml";
 /// The effective settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The data directory.
     pub(crate) data_dir: Setting<PathBuf>,
     /// The settings file. The default file need not exist.
     pub(crate) config: Setting<PathBuf>,

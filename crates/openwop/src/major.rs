@@ -1,6 +1,5 @@
 //! The major versions of the protocol, and the header that names one.
 
-/// A major version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Major {
     V1,

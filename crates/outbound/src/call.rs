@@ -11,7 +11,6 @@ use crate::Target;
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("interlock/", env!("CARGO_PKG_VERSION")));
 
-/// Limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the start of the call to the head of the reply.

@@ -45,7 +45,6 @@ impl Client {
         Self::of(Connector { reach, names: Arc::new(SystemNames), tls, proxy: None })
     }
 
-    /// Sets the resolver.
     #[must_use]
     pub fn resolving(self, names: Arc<dyn Names>) -> Self {
         Self::of(Connector { names, ..self.connector })

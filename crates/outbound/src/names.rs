@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 
-/// The future of a lookup.
 pub type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 
 /// Resolves names. A port, so that tests can play a hostile name server.
@@ -14,7 +13,6 @@ pub trait Names: Send + Sync {
     fn look_up<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a>;
 }
 
-/// The system resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemNames;
 

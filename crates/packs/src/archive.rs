@@ -13,7 +13,6 @@ use crate::path::EntryPath;
 pub use read::ArchiveError;
 pub use write::{WriteError, write};
 
-/// Archive limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Size of the archive, in bytes.

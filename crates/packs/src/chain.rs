@@ -100,7 +100,6 @@ fn prefix(chain_id: &str, expansion_id: &ExpansionId) -> String {
     format!("{}_{expansion_id}_", chain_id.replace('.', "_"))
 }
 
-/// An expanded node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpandedNode {
@@ -110,7 +109,6 @@ pub struct ExpandedNode {
     /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The editor position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ canon::error_codes! {
         NotFound => "pack_not_found",
         /// The pack has no such version, or none in the range.
         VersionNotFound => "pack_version_not_found",
-        /// The manifest is invalid.
         ManifestInvalid => "pack_manifest_invalid",
         /// The pack mixes kinds, has an unknown kind, or a runtime that its kind does not allow.
         KindInvalid => "pack_kind_invalid",
@@ -17,7 +16,6 @@ canon::error_codes! {
         ArchiveInvalid => "pack_archive_invalid",
         /// A connector action or trigger is not a node of the pack.
         ConnectorActionUnresolved => "connector_action_unresolved",
-        /// A prompt template is invalid.
         PromptTemplateInvalid => "prompt_template_invalid",
         /// A dependency of a prompt pack is not available.
         PromptPackDependencyUnresolvable => "prompt_pack_dependency_unresolvable",
@@ -41,7 +39,6 @@ canon::error_codes! {
         LoadFailure => "pack_load_failure",
         /// A dependency of a locked pack is not locked.
         LockfileIncomplete => "pack_lockfile_incomplete",
-        /// The lockfile is invalid.
         LockfileInvalid => "pack_lockfile_invalid",
         /// No version satisfies all ranges.
         DependencyConflict => "pack_dependency_conflict",
@@ -62,7 +59,6 @@ canon::error_codes! {
 }
 
 impl PackErrorCode {
-    /// The HTTP status.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::NotFound | Self::VersionNotFound | Self::ChainNotFound => 404,
@@ -175,7 +171,6 @@ impl PackError {
         &self.message
     }
 
-    /// Machine-readable details.
     pub fn details(&self) -> &Map<String, Value> {
         &self.details
     }

@@ -55,7 +55,6 @@ pub struct Install<'a> {
     pub now: Timestamp,
 }
 
-/// An installed pack.
 #[derive(Clone, Debug)]
 pub struct InstalledPack {
     pub manifest: Manifest,

@@ -56,7 +56,6 @@ const SIGNATURE: Shape = closed(&[
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lockfile {
-    /// The format version.
     pub lockfile_version: u64,
     pub generated_at: String,
     /// The first registry.
@@ -72,7 +71,6 @@ pub struct Lockfile {
     pub fallback_registries: Vec<String>,
 }
 
-/// A locked pack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LockedPack {

@@ -44,7 +44,6 @@ canon::error_codes! {
         TarballEntryMissing => "tarball_entry_missing",
         /// The runtime's entry file exceeds the size limit.
         TarballEntryTooLarge => "tarball_entry_too_large",
-        /// The manifest is invalid.
         InvalidManifest => "invalid_manifest",
         /// `engines.openwop` is not a version range.
         InvalidEnginesRange => "invalid_engines_range",
@@ -58,7 +57,6 @@ canon::error_codes! {
         SchemaRefMissing => "schema_ref_missing",
         /// The body does not match the announced digest.
         IntegrityFailure => "pack_integrity_failure",
-        /// The signature is invalid.
         SignatureInvalid => "signature_invalid",
         /// The caller is not allowed to publish there.
         Forbidden => "forbidden",
@@ -83,7 +81,6 @@ impl PublishErrorCode {
 pub struct PublishError {
     pub code: PublishErrorCode,
     pub message: String,
-    /// Machine-readable details.
     pub details: Map<String, Value>,
 }
 
@@ -107,7 +104,6 @@ impl PublishError {
     }
 }
 
-/// A publish request.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishRequest<'a> {
     /// The name in the URL.

@@ -57,7 +57,6 @@ impl Range {
         Ok(Self { text: text.to_owned(), sets })
     }
 
-    /// The range with exactly one version.
     pub fn exactly(version: &Version) -> Self {
         let comparator = Comparator { operator: Operator::Exactly, version: version.clone() };
         Self { text: version.to_string(), sets: vec![vec![comparator]] }
@@ -103,7 +102,6 @@ fn lowest() -> Prerelease {
     Prerelease::new("0").expect("zero is a pre-release")
 }
 
-/// The comparators of one set.
 fn set(text: &str) -> Option<Vec<Comparator>> {
     let mut words = text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).peekable();
     let mut comparators = Vec::new();

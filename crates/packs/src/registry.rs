@@ -164,7 +164,6 @@ pub enum Published {
     Identical,
 }
 
-/// A pack registry.
 pub struct Registry<S> {
     store: S,
     packs: RwLock<BTreeMap<PackName, PackRecord>>,

@@ -28,7 +28,6 @@ pub const MAX_CHOICES: usize = 5_000;
 /// The maximum number of packs in a resolution.
 pub const MAX_PACKS: usize = 1_000;
 
-/// A resolution request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub wanted: BTreeMap<PackName, Range>,

@@ -197,7 +197,6 @@ pub struct LockedSignature {
 }
 
 impl LockedSignature {
-    /// Signs an archive.
     pub fn sign(key: &PrivateKey, archive: &[u8]) -> Self {
         Self {
             algorithm: "ed25519".to_owned(),

@@ -73,7 +73,6 @@ pub enum Effect {
     Navigate { path: String },
 }
 
-/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginResponse {
     /// The message to the plugin.

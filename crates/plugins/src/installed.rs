@@ -27,7 +27,6 @@ pub const MAX_PACKS: usize = 32;
 /// The maximum length of the pack name in an owner, in bytes.
 const MAX_OWNER: usize = 80;
 
-/// A pack with plugins.
 #[derive(Clone, Debug)]
 pub struct PluginPack {
     pub name: String,
@@ -62,7 +61,6 @@ pub struct Plugin {
     connect: Vec<String>,
 }
 
-/// The document of a plugin.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The verified contents.
@@ -71,7 +69,6 @@ pub struct Document {
     pub policy: String,
 }
 
-/// The installed plugins.
 pub struct Plugins {
     packs: InstalledPacks,
     root: PathBuf,

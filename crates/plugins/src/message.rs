@@ -11,7 +11,6 @@ pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
 /// The maximum id: the largest integer that every JSON parser represents exactly.
 const MAX_ID: u64 = (1 << 53) - 1;
 
-/// A request of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The id, which the response repeats.
@@ -112,7 +111,6 @@ pub struct RpcError {
     pub current_version: Option<String>,
 }
 
-/// The response to a request.
 pub fn response(id: u64, outcome: &Result<Value, RpcError>) -> Value {
     let mut response = json!({"openwop": PROTOCOL, "type": "response", "id": id, "ok": outcome.is_ok()});
     match outcome {

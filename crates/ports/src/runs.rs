@@ -69,7 +69,6 @@ pub mod prelude {
 /// Immutable bytes, shared without copying.
 pub type Bytes = Arc<[u8]>;
 
-/// The result of a read.
 pub type ReadFuture<'a, T> = PortFuture<'a, Result<T, ReadError>>;
 
 /// Why a read failed.

@@ -23,7 +23,6 @@ use crate::error::Failure;
 use crate::row::{ended, is_driven, number};
 use crate::unit::{Origin, Unit};
 
-/// The result of a batch.
 #[derive(Debug)]
 pub(crate) enum BatchOutcome {
     Committed,

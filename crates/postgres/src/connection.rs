@@ -25,7 +25,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "-c search_path=interlock -c plan_cache_mode=force_generic_plan -c statement_timeout=30s \
     -c lock_timeout=10s -c idle_in_transaction_session_timeout=5s -c default_transaction_isolation=read\\ committed";
 
-/// Makes connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     server: Server,

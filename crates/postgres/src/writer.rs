@@ -101,7 +101,6 @@ struct Writer<'w> {
     connection: Option<Connection>,
 }
 
-/// The result of one attempt.
 enum Attempt {
     Committed,
     /// Nothing was written. These commits are refused, or executed by themselves if there is no reason.

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use canon::digest::Digest;
 use canon::json;
-use executors::installed::CREDENTIAL_UNAVAILABLE;
-use flow::definition::{Definition, Problem};
+use flow::definition::{Definition, Problem, RefusedReason};
 use flow::id::{NodeId, Tenant, WorkflowId};
 use ports::Cause;
 use ports::runs::{Bytes, Change};
@@ -303,19 +302,19 @@ pub(super) fn no_workflow() -> Refusal {
 /// Problems of the pack of a type are reported first, because the author of a workflow cannot fix them.
 fn refused_by_pack(problems: &[Problem]) -> Option<Refusal> {
     let (problem, why) = problems.iter().find_map(|problem| Some((problem, problem.refused.as_ref()?)))?;
-    let code = match why.code.as_str() {
-        CREDENTIAL_UNAVAILABLE => ApiCode::CredentialUnavailable,
-        code if code == ApiCode::PackPeerDependencyMissing.as_str() => ApiCode::PackPeerDependencyMissing,
-        _ => ApiCode::PackLoadFailure,
+    let code = match why.reason {
+        RefusedReason::Unusable => ApiCode::PackLoadFailure,
+        RefusedReason::CapabilityMissing => ApiCode::PackPeerDependencyMissing,
+        RefusedReason::SecretsMissing => ApiCode::CredentialUnavailable,
     };
     let refusal = Refusal::new(code, format!("the workflow is not valid: {problem}"))
         .detail("manifest", why.pack.clone())
-        .detail("cause", why.code.clone())
+        .detail("cause", why.code)
         .detail("offendingTypeId", problem.offending_type_id.clone())
         .detail("nodeId", problem.node_id.as_ref().map(NodeId::as_str));
-    Some(match code {
-        ApiCode::CredentialUnavailable => refusal.detail("capability", "secrets"),
-        _ => refusal,
+    Some(match why.reason {
+        RefusedReason::SecretsMissing => refusal.detail("capability", "secrets"),
+        RefusedReason::Unusable | RefusedReason::CapabilityMissing => refusal,
     })
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use flow::definition::Definition;
-use flow::event::wire;
+use flow::event::wire::{self, RawEvent};
 use flow::id::{RunId, Tenant};
 use flow::mask::Mask;
 use flow::redact;
@@ -15,6 +15,7 @@ use ports::runs::StoredAppend;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
+use super::live::unreadable_event;
 use super::{Refusal, Runs};
 
 /// How many appends a watcher may lag before it reads the store.
@@ -79,6 +80,17 @@ pub struct Batch {
     pub is_last: bool,
     /// A note, for watchers that asked for notes. Notes are not part of the log.
     pub note: Option<Arc<str>>,
+}
+
+impl Batch {
+    /// The events as values, for callers in this process.
+    ///
+    /// # Errors
+    /// If an event cannot be read.
+    pub fn decoded(&self) -> Result<Vec<RawEvent>, Refusal> {
+        let texts = self.events.iter().map(|(_, text)| text.as_bytes());
+        texts.map(|text| wire::decode_raw(text).map_err(unreadable_event)).collect()
+    }
 }
 
 /// A watcher of one run.

@@ -62,7 +62,6 @@ impl HostCalls for NoNetwork {
 
 macro_rules! examples {
     ($($type_id:literal, $file:literal, [$($call:literal),*];)*) => {
-        /// All modules.
         pub const ALL: &[Example] = &[$(Example {
             type_id: $type_id,
             bytes: include_bytes!(concat!("../modules/", $file, ".wasm")),

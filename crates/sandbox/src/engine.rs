@@ -16,7 +16,6 @@ use crate::{Fault, HostCalls, Invocation, Module, ModuleLimits, Pack, Report, pa
 /// threads do.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Sandbox options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub module_limits: ModuleLimits,

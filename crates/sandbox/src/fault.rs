@@ -127,7 +127,6 @@ impl EscapeKind {
     }
 }
 
-/// The fault codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCode {
     MemoryExceeded,

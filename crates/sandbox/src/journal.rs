@@ -15,7 +15,6 @@ pub struct Journal {
     pub records: Vec<Record>,
 }
 
-/// One result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {

@@ -24,15 +24,10 @@ pub use refusal::{SurfaceErrorCode, arguments_not_an_object, panicked, unknown_t
 /// context fit several times.
 pub const MAX_ARGUMENT_BYTES: usize = 4 << 20;
 
-/// A valid call.
 #[derive(Clone, Debug)]
 pub enum ToolCall {
     /// `list_workflows`
-    List {
-        workspace: Option<PathBuf>,
-        /// The filter.
-        filter: listing::Filter,
-    },
+    List { workspace: Option<PathBuf>, filter: listing::Filter },
     /// `inspect_workflow`
     Inspect {
         workspace: Option<PathBuf>,
@@ -48,7 +43,6 @@ pub enum ToolCall {
     Checkpoint {
         /// The position.
         checkpoint_token: String,
-        /// Notes to record.
         notes: Option<String>,
     },
     /// `resume_session`
@@ -98,7 +92,6 @@ impl SourceAction {
     }
 }
 
-/// The result of a call.
 #[derive(Clone, Debug)]
 pub enum ToolOutcome {
     /// `list_workflows`

@@ -39,7 +39,7 @@ mod route;
 mod routes;
 mod serve;
 mod state;
-pub(crate) mod status;
+mod status;
 mod table;
 mod test_log;
 mod timed;

@@ -26,11 +26,9 @@ pub struct Filter {
     pub include_sources: bool,
 }
 
-/// What is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
-    /// Workflows, in full.
     pub workflows: Vec<ShownWorkflow>,
     /// The digest of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +47,6 @@ pub struct Shown {
     pub warnings: Vec<String>,
 }
 
-/// A workflow in full.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShownWorkflow {
     /// The workflow, its hash included.
@@ -65,7 +62,6 @@ pub struct ShownWorkflow {
 pub struct BrokenFile {
     /// The id that it claims, if it could be read that far.
     pub workflow_id: Option<String>,
-    /// The kind of its source.
     pub source_kind: WorkflowSourceKind,
     pub file: String,
     /// What is wrong with it, and what to do.

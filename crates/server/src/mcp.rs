@@ -251,7 +251,6 @@ pub enum ServeError {
         #[source]
         cause: std::io::Error,
     },
-    /// The handshake failed.
     #[error("the MCP handshake with the client failed")]
     Handshake {
         /// The error of the protocol library.

@@ -84,7 +84,6 @@ pub(crate) struct Mount<'m> {
 pub(crate) type MountReply = Result<Result<Value, RpcError>, Refusal>;
 
 impl Mount<'_> {
-    /// Answers a request.
     pub(crate) async fn answer(&self, message: &Message) -> MountReply {
         let params = &message.params;
         match message.method.as_str() {

@@ -16,12 +16,9 @@ pub use definitions::definition;
 pub use output::{ERROR, Member, Shape, error_schema};
 use parameter::Parameter;
 
-/// The tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tool {
-    /// Lists workflows.
     ListWorkflows,
-    /// Shows a workflow.
     InspectWorkflow,
     /// Starts a run.
     StartWorkflow,
@@ -64,7 +61,6 @@ impl Tool {
     }
 }
 
-/// The definition of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
     pub tool: Tool,

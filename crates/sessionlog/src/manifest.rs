@@ -42,7 +42,6 @@ pub fn group(
     records
 }
 
-/// The record of a segment.
 pub fn segment_record(
     session: &SessionId,
     at: ManifestIndex,

@@ -162,7 +162,6 @@ impl Prepared {
 }
 
 impl Snapshots {
-    /// Reads a snapshot.
     pub fn get(
         &self,
         files: &dyn SnapshotFiles,

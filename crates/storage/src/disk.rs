@@ -143,7 +143,6 @@ pub trait Lock: Debug + Send + Sync {}
 /// The metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The kind of file.
     pub kind: FileKind,
     /// The size in bytes.
     pub len: u64,

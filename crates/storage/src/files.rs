@@ -106,7 +106,6 @@ impl SessionFiles {
         })))
     }
 
-    /// The underlying disk.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.0.disk
     }

@@ -61,7 +61,6 @@ pub trait Blobs: Send + Sync {
     fn buckets(&self) -> &[String];
 }
 
-/// The address of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectAddress {
     pub bucket: String,
@@ -79,7 +78,6 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub struct ObjectPage {
     pub bucket: String,
-    /// The key prefix.
     pub prefix: String,
     /// The last key of the previous page.
     pub after: Option<String>,
@@ -87,7 +85,6 @@ pub struct ObjectPage {
     pub limit: usize,
 }
 
-/// A page of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objects {
     /// In key order.
@@ -132,7 +129,6 @@ impl Method {
 pub struct Presigned {
     /// The last path segment.
     pub token: String,
-    /// When it expires.
     pub expires_at: Timestamp,
 }
 

@@ -6,7 +6,6 @@ const DAY: i64 = 86_400_000_000;
 /// Milliseconds from 1970 to 2000.
 const YEAR_2000_MS: i64 = 946_684_800_000;
 
-/// A timestamp in UTC.
 pub(crate) fn utc(at: Timestamp) -> String {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     moment(millis.saturating_sub(YEAR_2000_MS).saturating_mul(1000), "Z")

@@ -38,7 +38,6 @@ impl Tenant {
     }
 }
 
-/// The surface families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Surface {
     Fs,
@@ -86,7 +85,6 @@ impl Surface {
     }
 }
 
-/// A call of a surface.
 #[derive(Clone, Debug)]
 pub struct SurfaceCall {
     pub tenant: Tenant,

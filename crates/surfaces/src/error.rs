@@ -94,7 +94,6 @@ impl SurfaceError {
         Self { code, message: message.into(), capability: None }
     }
 
-    /// A `host_capability_missing` error.
     pub fn missing(capability: impl Into<String>) -> Self {
         let capability = capability.into();
         let message = format!(

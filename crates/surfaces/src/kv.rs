@@ -64,7 +64,6 @@ impl Entry {
 /// A listing request.
 #[derive(Clone, Debug, Default)]
 pub struct KeyPage {
-    /// The key prefix.
     pub prefix: String,
     /// The last key of the previous page.
     pub after: Option<String>,
@@ -72,7 +71,6 @@ pub struct KeyPage {
     pub limit: usize,
 }
 
-/// A page of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
     /// In byte order.

@@ -148,7 +148,6 @@ pub trait Queue: Send + Sync {
     fn backend(&self) -> &'static str;
 }
 
-/// A consume request.
 #[derive(Clone, Debug)]
 pub struct Consume {
     pub subject: String,
@@ -167,7 +166,6 @@ impl Consume {
     }
 }
 
-/// A delivered message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
     /// Settles the message.

@@ -18,7 +18,6 @@ pub use self::json::ServedSearch;
 /// The default number of hits.
 pub const DEFAULT_HITS: usize = 10;
 
-/// Search limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchLimits {

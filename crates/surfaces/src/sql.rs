@@ -27,7 +27,6 @@ pub use self::guard::{Class, Dialect};
 pub use self::json::{Datasource, ServedSql};
 pub(crate) use self::sqlite::check_effect;
 
-/// The default datasource.
 pub const DEFAULT_DATASOURCE: &str = "default";
 /// The maximum number of statements in a transaction.
 pub const MAX_STATEMENTS: usize = 200;

@@ -60,7 +60,6 @@ pub trait Tables: Send + Sync {
     fn count<'a>(&'a self, scope: &'a Scope, table: String, filter: Row) -> PortFuture<'a, u64>;
 }
 
-/// The result of an upsert.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upserted {
     pub id: String,
@@ -68,7 +67,6 @@ pub struct Upserted {
     pub created: bool,
 }
 
-/// A query.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub table: String,

@@ -23,11 +23,9 @@ pub use self::json::ServedVectors;
 /// The default number of matches.
 pub const DEFAULT_MATCHES: usize = 10;
 
-/// Vector limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VectorLimits {
-    /// Dimensions of a vector.
     pub dimensions: usize,
     /// Matches per query.
     pub matches: usize,

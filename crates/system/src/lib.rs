@@ -27,7 +27,6 @@ pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> std::io::Result<()>;
 }
 
-/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -38,7 +37,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's entropy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
@@ -58,7 +56,6 @@ impl ManualClock {
         Self(AtomicU64::new(now_ms))
     }
 
-    /// Advances the clock.
     pub fn advance(&self, by_ms: u64) {
         self.0.fetch_add(by_ms, Ordering::Relaxed);
     }

@@ -29,7 +29,6 @@ enum Position {
     After(String),
     /// Another process moved it: read it from the store.
     Unknown,
-    /// The trigger ends.
     Ending,
 }
 
@@ -108,7 +107,6 @@ async fn first_position(task: &TriggerTask) -> Option<Option<String>> {
     stored_position(task).await
 }
 
-/// Starts the run of a record.
 async fn start_run(task: &TriggerTask, position: Option<&String>, record: &Record) -> Position {
     let trigger = &task.listener.trigger;
     let moved = Change::MoveListener {

@@ -140,12 +140,10 @@ pub enum Step {
     Promoting,
 }
 
-/// Receives progress.
 pub trait Progress: Sync {
     fn step(&self, step: Step);
 }
 
-/// Ignores progress.
 impl Progress for () {
     fn step(&self, _step: Step) {}
 }
@@ -191,14 +189,12 @@ impl Applier {
         Ok(applier)
     }
 
-    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets other timeouts.
     #[must_use]
     pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;

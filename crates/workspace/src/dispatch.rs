@@ -126,7 +126,6 @@ impl DispatchRequest {
         }
     }
 
-    /// The idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }

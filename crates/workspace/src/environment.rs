@@ -37,7 +37,6 @@ use self::variables::{Declared, Part};
 use crate::manifest::{Bound, Credential};
 use crate::{Code, Error};
 
-/// The timeout of one secret.
 pub const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A variable in a form that can be shown and stored: a secret is shown by name.
@@ -52,7 +51,6 @@ pub struct EnvVariable {
     /// The credentials in its value, which make the whole value secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<Vec<String>>,
-    /// Its layer.
     pub layer: Layer,
     /// Identifies the value without revealing it. Secrets have none, so rotating one is not drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -138,7 +138,6 @@ impl Error {
         self
     }
 
-    /// Adds a cause.
     #[must_use]
     pub fn caused_by(mut self, causes: impl IntoIterator<Item = Error>) -> Self {
         self.inner.causes.extend(causes);
@@ -168,7 +167,6 @@ impl Error {
         &self.inner.causes
     }
 
-    /// The error as an envelope.
     pub fn envelope(&self) -> Envelope {
         let retry = if self.code().is_retryable() { Retry::Immediate } else { Retry::NotRetryable };
         let mut envelope =

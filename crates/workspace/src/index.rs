@@ -59,7 +59,6 @@ pub struct Header {
     pub written_at_ns: i64,
 }
 
-/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineKind {

@@ -71,7 +71,6 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// The deepest nesting, because manifests are processed recursively.
 pub const MAX_DEPTH: usize = 64;
 
-/// The format of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The JSON-compatible part of YAML.

@@ -130,7 +130,6 @@ impl Slot {
         format!("{WORKSPACE}/{}", self.relative())
     }
 
-    /// The default mode.
     pub const fn default_mode(self) -> Mode {
         self.row().2
     }

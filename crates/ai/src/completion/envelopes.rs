@@ -66,7 +66,6 @@ impl EnvelopeRules {
     }
 }
 
-/// An accepted envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcceptedEnvelope {
     pub kind: String,

@@ -16,7 +16,6 @@ const MAX_CANDIDATES: usize = 16;
 const LIMITS: Limits = Limits::DEFAULT.max_bytes(MAX_REPLY_BYTES).max_depth(MAX_DEPTH);
 
 wire_enum! {
-    /// How the document was recovered.
     pub enum RecoveryPath {
         /// The whole reply is the document.
         Direct => "direct",
@@ -27,7 +26,6 @@ wire_enum! {
     }
 }
 
-/// A recovered document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecoveredDocument {
     pub value: Value,

@@ -24,7 +24,6 @@ pub fn retry_attempted(node_id: &str, attempt: u32, reason: Reason, error: &str)
     )
 }
 
-/// Retries are exhausted.
 pub fn retry_exhausted(node_id: &str, attempts: u32, reason: Reason, error: &str) -> RunEvent {
     RunEvent::new(
         EventKind::RetryExhausted,

@@ -89,7 +89,6 @@ impl Contract {
         Ok(Self { accepts, refusal_mode })
     }
 
-    /// Adds a kind.
     #[must_use]
     pub fn with(mut self, kind: impl Into<String>) -> Self {
         self.accepts.insert(kind.into());

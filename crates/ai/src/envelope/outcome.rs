@@ -48,7 +48,6 @@ impl Detail {
     }
 }
 
-/// The outcome of an envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EnvelopeOutcome {
     Accepted {
@@ -61,7 +60,6 @@ pub enum EnvelopeOutcome {
     },
     /// The kind is not accepted here.
     Gated { reason: String, allowed_kinds: Vec<String> },
-    /// The envelope is invalid.
     Invalid {
         /// A code, optionally followed by a sentence.
         reason: String,

@@ -24,7 +24,6 @@ pub struct Assembly<'a> {
     pub observability: Observability,
 }
 
-/// Assembled prompts.
 #[derive(Clone, Debug, Default)]
 pub struct Assembled {
     /// All resolution events, then all composition events.

@@ -90,7 +90,6 @@ impl ComposeError {
     }
 }
 
-/// A composed prompt.
 #[derive(Clone)]
 pub struct Composed {
     pub kind: PromptKind,

@@ -80,13 +80,11 @@ impl NodePrompts {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agent {
     pub agent_id: String,
-    /// The system prompt as text.
     pub system_prompt: Option<String>,
     /// The system prompt as a file of its pack, or as a reference.
     pub system_prompt_ref: Option<String>,
     /// The agent's preferences.
     pub overrides: ByKind,
-    /// The agent's library.
     pub library: Option<String>,
 }
 
@@ -122,7 +120,6 @@ impl Agent {
     }
 }
 
-/// All layers.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'l> {
     pub run: &'l ByKind,

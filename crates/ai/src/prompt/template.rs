@@ -29,7 +29,6 @@ wire_enum! {
     }
 }
 
-/// A declared variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     pub name: String,

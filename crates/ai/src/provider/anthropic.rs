@@ -17,7 +17,6 @@ use crate::completion;
 
 /// The base URL of Anthropic.
 pub const DEFAULT_BASE: &str = "https://api.anthropic.com";
-/// The API version.
 pub const VERSION: &str = "2023-06-01";
 
 /// Encodes a request.
@@ -221,7 +220,6 @@ impl Parts {
     }
 }
 
-/// A streamed reply.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     reader: SseReader,

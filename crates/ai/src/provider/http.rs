@@ -150,7 +150,6 @@ impl SecretHeader {
     }
 }
 
-/// An encoded request.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     pub method: &'static str,

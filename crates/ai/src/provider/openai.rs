@@ -177,7 +177,6 @@ fn tool_calls(calls: &[Value]) -> Vec<ToolCall> {
     calls.iter().take(MAX_TOOL_CALLS).map(call).collect()
 }
 
-/// A streamed reply.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     reader: SseReader,

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 /// The maximum number of tool calls in one reply.
 pub const MAX_TOOL_CALLS: usize = 128;
 
-/// A tool declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     /// The name for the model: letters, digits, `_` and `-`, at most 64.

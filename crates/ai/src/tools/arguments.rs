@@ -62,7 +62,6 @@ impl RejectedCall {
     }
 }
 
-/// Checks a call.
 pub(super) fn judge<'t>(toolbox: &'t Toolbox, call: &ToolCall, limit: usize) -> CallCheck<'t> {
     let Some(tool) = toolbox.find(&call.name) else {
         let names: Vec<&str> = toolbox.names().collect();

@@ -239,7 +239,6 @@ impl fmt::Display for Position {
     }
 }
 
-/// Describes the character at a position.
 struct DescribedCharacter(Option<char>);
 
 impl fmt::Display for DescribedCharacter {

@@ -15,7 +15,6 @@ pub struct Entry<'i> {
     /// The canonical key, with kind and local id.
     pub key: Key<'i>,
     pub owner: Owner<'i>,
-    /// The label.
     pub label: Option<&'i str>,
     /// Metadata from the author: an object.
     pub metadata: Option<&'i Value>,
@@ -79,7 +78,6 @@ pub struct FallbackSurface<'i> {
     pub render_handle: RenderHandle<'i>,
 }
 
-/// The renderer of a claim.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RendererClaimBinding<'i> {

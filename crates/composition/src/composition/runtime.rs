@@ -17,7 +17,6 @@ pub struct Module<'i> {
     pub package_id: &'i str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_version: Option<&'i str>,
-    /// The API version of the module.
     pub module_api_version: &'static str,
     #[serde(serialize_with = "serialize_shared")]
     pub runtime: Arc<RuntimeSummary<'i>>,
@@ -27,7 +26,6 @@ pub struct Module<'i> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeSummary<'i> {
-    /// The resolved status.
     pub status: RuntimeStatus,
     /// Names of grants. They activate user interface, but permit nothing.
     pub grants: Vec<&'i str>,
@@ -56,14 +54,12 @@ pub struct RuntimeAction<'i> {
     pub data: Option<&'i Value>,
 }
 
-/// The kinds of runtime action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ActionKind {
     /// Configure the module.
     Configure,
     /// Request the missing grants.
     Authorize,
-    /// Retry.
     Retry,
     /// Open something.
     Open,

@@ -76,7 +76,6 @@ impl Contributions {
         self.with(ContributionKind::IntegrationSurfaces, surface.0)
     }
 
-    /// Adds a renderer.
     #[must_use]
     pub fn renderer(self, kind: RendererKind, renderer: Renderer) -> Self {
         let kind = match kind {
@@ -113,7 +112,6 @@ macro_rules! descriptor {
         pub struct $name(Value);
 
         impl $name {
-            /// Sets the label.
             #[must_use]
             pub fn label(self, label: &str) -> Self {
                 self.with("label", label)
@@ -199,7 +197,6 @@ impl SidebarItem {
 }
 
 impl Surface {
-    /// The surface `id`.
     pub fn new(id: &str, purpose: &str, handle: Handle) -> Self {
         Self(json!({"id": id, "purpose": purpose, "renderHandle": Value::from(handle)}))
     }
@@ -225,7 +222,6 @@ impl Appender {
 }
 
 impl Fallback {
-    /// The fallback `id` for a status.
     pub fn new(id: &str, status: FallbackStatus, handle: Handle) -> Self {
         Self(json!({"id": id, "status": status, "renderHandle": Value::from(handle)}))
     }

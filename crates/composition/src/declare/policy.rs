@@ -25,7 +25,6 @@ impl Policy {
         Self::default()
     }
 
-    /// Hides `target`.
     #[must_use]
     pub fn hide(self, id: &str, target: &str) -> Self {
         self.with(json!({"id": id, "kind": "hide", "target": target}))

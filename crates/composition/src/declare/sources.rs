@@ -38,7 +38,6 @@ impl Builtin {
         Self { owner, contributions }
     }
 
-    /// Sets the package.
     #[must_use]
     pub fn package(mut self, id: impl Into<String>, version: impl Into<String>) -> Self {
         self.owner.package_id = Some(id.into());
@@ -79,7 +78,6 @@ impl Module {
         }
     }
 
-    /// Sets the package version.
     #[must_use]
     pub fn package_version(mut self, version: impl Into<String>) -> Self {
         self.package_version = Some(version.into());

@@ -15,7 +15,6 @@ pub enum Code {
     VersionUnsupportedModuleApi,
     /// A render handle has another version.
     VersionUnsupportedRenderHandle,
-    /// An instance id is invalid.
     NamespaceInvalidInstanceId,
     /// A built-in owner id is invalid.
     NamespaceInvalidOwnerId,
@@ -29,11 +28,9 @@ pub enum Code {
     NamespaceOwnerConflict,
     /// Two contributions have the same key.
     NamespaceDuplicateCanonicalKey,
-    /// A route path is invalid.
     RouteInvalidPath,
     /// Two routes match the same paths.
     RouteDuplicatePath,
-    /// A renderer claim is invalid.
     RendererInvalidClaim,
     /// A module claims ordinary text.
     RendererDefaultProtected,
@@ -67,7 +64,6 @@ wire_names!(Code {
     PolicyInvalid => "WCP_POLICY_INVALID",
 });
 
-/// The category of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     Structure,

@@ -133,7 +133,6 @@ pub enum Expected {
     OneOf(&'static [&'static str]),
 }
 
-/// Structure rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StructureReason {
     /// The input is not an object.
@@ -202,7 +201,6 @@ wire_names!(ReferenceReason {
     InactiveTarget => "inactive-target",
 });
 
-/// Policy rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyReason {
     /// Operations have the same id.

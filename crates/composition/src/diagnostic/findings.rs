@@ -19,7 +19,6 @@ impl<'i> Findings<'i> {
         self.found.push(Diagnostic::new(details, subjects));
     }
 
-    /// Appends other findings.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.found.append(&mut other.found);
     }

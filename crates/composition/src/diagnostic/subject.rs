@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::vocabulary::{ContributionKind, Key, OwnerKind, wire_names};
 
-/// The owner of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubjectOwner {
     /// The host: the input as a whole, and the policy.
@@ -46,7 +45,6 @@ pub struct Subject<'i> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<&'i str>,
     pub owner_kind: SubjectOwner,
-    /// The owner's package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_id: Option<&'i str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +83,6 @@ impl<'i> Subject<'i> {
         serde_json::to_vec(self).expect("a subject has only strings, which always serialize")
     }
 
-    /// One policy operation.
     pub(crate) const fn operation(policy_id: &'i str) -> Self {
         Self { policy_id: Some(policy_id), ..Self::HOST }
     }

@@ -29,7 +29,6 @@ pub struct Key<'i> {
 }
 
 impl<'i> Key<'i> {
-    /// Parses a key.
     pub fn parse(text: &'i str) -> Option<Self> {
         let (owner_id, rest) = text.split_once(':')?;
         let (kind, local_id) = rest.split_once('/')?;

@@ -7,11 +7,8 @@ use super::{StatusSet, wire_names};
 pub enum ContributionKind {
     /// A page with a path.
     Routes,
-    /// A sidebar entry.
     SidebarItems,
-    /// A configuration surface.
     ConfigurationSurfaces,
-    /// An integration surface.
     IntegrationSurfaces,
     /// Renders one type of message.
     MessageRenderers,

@@ -112,7 +112,6 @@ impl StatusSet {
     pub const CONNECTABLE: Self =
         Self::CONFIGURABLE.with(RuntimeStatus::Unauthorized).with(RuntimeStatus::Error);
 
-    /// Adds a status.
     #[must_use]
     pub const fn with(self, status: RuntimeStatus) -> Self {
         Self(self.0 | 1 << status as u8)

@@ -47,7 +47,6 @@ pub(crate) struct Route {
     pub(crate) needs: &'static [Scope],
 }
 
-/// A sidebar entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) label: String,

@@ -50,7 +50,6 @@ pub(super) fn asked(data: &Value) -> Option<&str> {
 /// The query field with the cursor of a page.
 const CURSOR: &str = "before";
 
-/// The cursor of the requested page.
 pub(super) fn cursor(call: &PageRequest) -> Option<ListCursor> {
     call.query.text(CURSOR).map(ListCursor::new)
 }

@@ -77,7 +77,6 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     })
 }
 
-/// The summary of the shown run.
 fn shown_run(look: &SessionLook) -> Option<&SessionSummary> {
     let shown = look.shown.as_ref()?;
     look.runs.iter().find(|run| run.run_id == shown.replay.run_id)

@@ -12,7 +12,6 @@ use crate::call::Fields;
 const MAX_FIELDS: usize = 60;
 const MAX_CHOICES: usize = 100;
 
-/// The control of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Control {
     Choice,

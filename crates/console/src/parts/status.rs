@@ -6,7 +6,6 @@ pub(crate) fn status(state: &str) -> Markup {
     html! { span class={ "status " (tone(state)) } { (status_word(state)) } }
 }
 
-/// The word for a status.
 pub(crate) fn status_word(state: &str) -> String {
     state.replace(['-', '_'], " ")
 }

@@ -30,9 +30,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Identifies a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionName {
-    /// The digest of its key.
     pub key: Digest,
-    /// The digest of its cookie.
     pub cookie: Digest,
     pub began: Timestamp,
     /// When it expires.

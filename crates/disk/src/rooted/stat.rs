@@ -2,7 +2,6 @@
 
 use rustix::fs::{self, FileType};
 
-/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
@@ -35,7 +34,6 @@ pub struct Stat {
     pub mtime_ns: i128,
     /// The status change time, in nanoseconds.
     pub ctime_ns: i128,
-    /// The inode number.
     pub ino: u64,
     pub dev: u64,
     /// The number of hard links.

@@ -15,7 +15,6 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The size to which the log file is truncated on restart, after an old reader made it longer.
 const LOG_FILE_BYTES: i64 = 64 << 20;
 
-/// Database settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The page cache size of the writer.

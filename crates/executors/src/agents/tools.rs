@@ -21,7 +21,6 @@ use super::{Agent, inputs};
 /// The parts of the host that implement tools.
 #[derive(Clone, Copy)]
 pub(in super::super) struct ToolContext<'w> {
-    /// Other MCP servers.
     pub(in super::super) servers: Option<&'w Servers>,
     /// Storage, files and messages.
     pub(in super::super) surfaces: Option<&'w surfaces::Surfaces>,

@@ -10,7 +10,6 @@ use http::header::CONTENT_TYPE;
 use outbound::{Call, CallError, Client, Limits as CallLimits, Reply, Target};
 use serde_json::{Value, json};
 
-/// The protocol version.
 const PROTOCOL_VERSION: &str = "2025-06-18";
 /// The maximum size of a reply, in bytes, including preceding messages.
 const MAX_BYTES: usize = 4 << 20;
@@ -33,7 +32,6 @@ pub(super) struct Session<'s> {
 }
 
 impl<'s> Session<'s> {
-    /// Initializes a session.
     pub(super) async fn open(
         client: &'s Client,
         target: &'s Target,
@@ -186,7 +184,6 @@ impl Events {
     }
 }
 
-/// The result in a message.
 fn outcome(mut message: Value, id: u64) -> Result<Value, RunError> {
     if message["id"] != id || message["jsonrpc"] != "2.0" {
         return Err(malformed());

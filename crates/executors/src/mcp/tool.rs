@@ -25,13 +25,11 @@ pub struct Invocation<'i> {
     /// The server; if `None`, the first that has the tool.
     pub server: Option<&'i str>,
     pub tool: &'i str,
-    /// Its arguments.
     pub args: Value,
     /// The timeout.
     pub patience: Duration,
     /// The agent that calls it.
     pub agent_id: String,
-    /// The id of the call.
     pub call_id: &'i str,
     /// Whether it may have been called before, with an unknown result.
     pub again: bool,

@@ -14,7 +14,6 @@ const MAX_PIECES: usize = 1000;
 /// The approximate size of a chunk, in bytes.
 const PIECE_BYTES: usize = 256;
 
-/// The outputs of a node.
 pub(super) fn of(node: &Node, done: &Done) -> Value {
     let usage = json!({
         "inputTokens": done.usage.input_tokens,

@@ -26,7 +26,6 @@ const MAX_PROBLEMS: usize = 8;
 pub(super) struct Prompts {
     /// The events about them.
     pub(super) reports: Vec<Reported>,
-    /// The messages to the model.
     pub(super) messages: Vec<Message>,
     /// The secrets in them, which the model may repeat.
     pub(super) secrets: Vec<Secret>,

@@ -10,7 +10,6 @@ use outbound::{Call, CallError, Client, Limits, Reply as HttpReply};
 
 use super::live::{Live, Reading};
 
-/// The timeout of a model.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The maximum size of a response, in bytes: a reply with its JSON.
 const MAX_ANSWER_BYTES: usize = 2 * MAX_REPLY_BYTES;
@@ -26,7 +25,6 @@ pub enum Wire {
     Anthropic,
 }
 
-/// A model provider.
 #[derive(Clone, Debug)]
 pub struct Provider {
     /// The protocol.

@@ -134,7 +134,6 @@ macro_rules! called {
         }
 
         impl CalledType {
-            /// Every type.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The spelling in a definition.

@@ -124,9 +124,7 @@ impl Capabilities {
 pub struct ServedSurfaces(u16);
 
 impl ServedSurfaces {
-    /// No surface.
     pub const NONE: Self = Self(0);
-    /// All surfaces.
     pub const ALL: Self = Self((1 << Surface::ALL.len()) - 1);
 
     /// The surfaces with these names. Unknown names are ignored.
@@ -144,7 +142,6 @@ impl ServedSurfaces {
     }
 }
 
-/// Removes a capability.
 type Remove = fn(&mut Capabilities);
 
 /// The node types that packs provide.
@@ -177,14 +174,25 @@ pub struct RefusedTypes(Option<Arc<BTreeMap<String, RefusedType>>>);
 pub struct RefusedType {
     /// The pack, as `name@version`.
     pub pack: String,
-    /// An error code, for example `pack_load_failure`.
-    pub code: String,
+    pub reason: RefusedReason,
+    /// The code of the cause, for example `pack_load_failure`. To branch, use the reason.
+    pub code: &'static str,
     /// The reason, for people.
     pub message: String,
 }
 
+/// What an administrator must change before a node type of an installed pack can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedReason {
+    /// The pack is damaged, invalid, or needs another host: install another version.
+    Unusable,
+    /// The pack needs a capability that the host does not provide.
+    CapabilityMissing,
+    /// The node needs a secret, and the host has no secrets.
+    SecretsMissing,
+}
+
 impl RefusedTypes {
-    /// No types.
     pub const NONE: Self = Self(None);
 
     /// Why a type cannot be used, if an installed pack provides it.

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-/// A declared channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
     /// How a write is combined with the current value.
@@ -18,7 +17,6 @@ pub struct Channel {
     pub schema_version: u64,
     /// Older schema versions whose writes can still be read.
     pub compatible_with: Vec<u64>,
-    /// The schema of the value.
     pub schema: Option<std::sync::Arc<jsonschema::Validator>>,
     /// The nodes that may read; `None` means all.
     pub readers: Option<Vec<String>>,

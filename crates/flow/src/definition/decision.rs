@@ -30,7 +30,6 @@ impl DecisionKind {
 /// The maximum number of workers in one decision.
 const MAX_WORKERS: usize = 1000;
 
-/// The schema of a decision.
 pub(super) fn schema() -> Value {
     let confidence = json!({"type": "number", "minimum": 0, "maximum": 1});
     let text = json!({"type": "string", "minLength": 1});

@@ -38,7 +38,6 @@ macro_rules! exposed {
         }
 
         impl ExposedType {
-            /// Every type.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The spelling in a definition.

@@ -28,7 +28,6 @@ pub const MAX_BYTES: usize = 4096;
 /// The maximum nesting of an expression.
 pub const MAX_DEPTH: usize = 32;
 
-/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,

@@ -46,7 +46,6 @@ impl Node {
         self.kind.is_mock() || self.config.is_mock()
     }
 
-    /// The owned name of the type.
     pub(crate) fn type_name(&self) -> Cow<'static, str> {
         self.pack_type.clone().map_or(Cow::Borrowed(self.kind.as_str()), Cow::Owned)
     }
@@ -61,7 +60,6 @@ impl Node {
 #[derive(Clone, Debug)]
 pub enum PortValue {
     Static(Value),
-    /// The result of an expression.
     Expression(Expression),
     /// An output of another node.
     Connection {
@@ -70,7 +68,6 @@ pub enum PortValue {
         /// Whether the value may be missing.
         optional: bool,
     },
-    /// A variable.
     Variable {
         name: String,
         /// Whether the value may be missing.

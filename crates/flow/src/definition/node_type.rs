@@ -11,7 +11,6 @@ pub(crate) const MOCK_AGENT: &str = "conformance.mockAgent";
 
 macro_rules! node_types {
     ($(#[doc = $doc:literal] $name:ident => $text:literal, $needs:expr;)+) => {
-        /// The type of a node.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum NodeType {
             $(#[doc = $doc] $name,)+

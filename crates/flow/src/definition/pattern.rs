@@ -69,7 +69,6 @@ impl Pattern {
     }
 }
 
-/// The cost of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
     /// The maximum number of states that are active at once.

@@ -10,7 +10,6 @@ use crate::id::NodeId;
 /// The maximum length of a message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// One problem of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {

@@ -41,7 +41,6 @@ pub enum UnservedKind {
 }
 
 impl UnservedKind {
-    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Schedule, Self::Webhook];
 
     /// The `type` of the trigger.
@@ -76,7 +75,6 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Queue, Self::Stream];
 
     /// The `eventType` of a trigger with this source.

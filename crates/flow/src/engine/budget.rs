@@ -19,7 +19,6 @@ const BYTES_COPIED_PER_STEP: u64 = 8;
 /// The steps per byte that is validated against a schema.
 const SCHEMA_STEPS_PER_BYTE: u64 = 4;
 
-/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitKind {
     DecisionSteps,
@@ -71,7 +70,6 @@ impl LimitKind {
     }
 }
 
-/// An exceeded limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exceeded {
     kind: LimitKind,

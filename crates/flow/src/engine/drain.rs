@@ -238,7 +238,6 @@ impl Turn<'_> {
         self.execute(node, inputs);
     }
 
-    /// The inputs of a node.
     pub(super) fn inputs(&mut self, node: NodeIndex) -> Result<Map<String, Value>, RunError> {
         let inputs = ports::inputs(self.definition, self.state, node, &mut self.meter);
         self.note_steps(node);

@@ -41,7 +41,6 @@ pub struct Guide {
     pub session_id: String,
     /// Whether the node already waits for it. It is then not started again. In a fork, it belongs to the source run.
     pub is_started: bool,
-    /// The guided workflow.
     pub workflow: String,
     pub goal: String,
     /// How independently the agent works, if configured.

@@ -116,7 +116,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Fails the run.
     pub(super) fn fail_run(&mut self, error: &RunError, node: Option<NodeIndex>, cause: Option<u64>) {
         self.closing = true;
         self.end_active("run-failed");

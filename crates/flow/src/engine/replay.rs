@@ -25,7 +25,6 @@ use crate::state::{RunError, RunState};
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub run_id: &'a RunId,
-    /// All its events.
     pub events: &'a [Event],
 }
 

@@ -12,12 +12,10 @@ pub struct Reported {
     pub cause: Option<Cause>,
 }
 
-/// The kinds of reports.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
     /// An event that is recorded unchanged.
     Event {
-        /// The payload.
         data: Box<EventData>,
         /// Payload members that this version does not know.
         extra: Map<String, Value>,
@@ -32,7 +30,6 @@ pub enum Report {
     Ask(Map<String, Value>),
 }
 
-/// The cause of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// Another report of the same effect, by its index.
@@ -53,7 +50,6 @@ impl Reported {
         Report::Event { data: Box::new(data.into()), extra: Map::new() }.into()
     }
 
-    /// Sets the cause.
     #[must_use]
     pub fn because(self, cause: Cause) -> Self {
         Self { cause: Some(cause), ..self }

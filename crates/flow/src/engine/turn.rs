@@ -128,7 +128,6 @@ impl<'a> Turn<'a> {
         &self.definition.nodes[node]
     }
 
-    /// The id of a node.
     pub(super) fn node_id(&self, node: NodeIndex) -> NodeId {
         self.definition.nodes[node].id.clone()
     }

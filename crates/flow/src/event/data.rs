@@ -127,15 +127,12 @@ macro_rules! events {
 }
 
 events! {
-    /// The run started.
     RunStarted(run::RunStarted) => "run.started",
     /// The run ended successfully.
     RunCompleted(run::RunCompleted) => "run.completed",
     /// The run ended with an error.
     RunFailed(run::RunFailed) => "run.failed",
-    /// The run was cancelled.
     RunCancelled(run::RunCancelled) => "run.cancelled",
-    /// The run was paused.
     RunPaused(run::RunPaused) => "run.paused",
     /// The run continues after a pause or a restart.
     RunResumed(run::RunResumed) => "run.resumed",
@@ -151,11 +148,8 @@ events! {
     NodeSuspended(node::NodeSuspended) => "node.suspended",
     /// The interrupt that a node waited for was resolved.
     NodeResumed(node::NodeResumed) => "node.resumed",
-    /// A node will be retried.
     NodeRetried(node::NodeRetried) => "node.retried",
-    /// A node was skipped.
     NodeSkipped(node::NodeSkipped) => "node.skipped",
-    /// A node was cancelled.
     NodeCancelled(node::NodeCancelled) => "node.cancelled",
     /// A node started a child run, or a child run started to wait, continued or ended.
     NodeDispatched(node::NodeDispatched) => "node.dispatched",
@@ -177,9 +171,7 @@ events! {
     InterruptRequested(interrupt::InterruptRequested) => "interrupt.requested",
     /// The interrupt was answered or timed out.
     InterruptResolved(interrupt::InterruptResolved) => "interrupt.resolved",
-    /// A channel was written to.
     ChannelWritten(value::ChannelWritten) => "channel.written",
-    /// An artifact was created.
     ArtifactCreated(value::ArtifactCreated) => "artifact.created",
     /// A chunk of model output.
     OutputChunk(value::OutputChunk) => "output.chunk",
@@ -199,7 +191,6 @@ events! {
     AgentReasoned(agent::AgentReasoned) => "agent.reasoned",
     /// A chunk of an agent's reasoning.
     AgentReasoningDelta(agent::AgentReasoningDelta) => "agent.reasoning.delta",
-    /// An agent called a tool.
     AgentToolCalled(agent::AgentToolCalled) => "agent.toolCalled",
     /// A tool returned a result to an agent.
     AgentToolReturned(agent::AgentToolReturned) => "agent.toolReturned",
@@ -208,11 +199,9 @@ events! {
     AgentDecided(agent::AgentDecided) => "agent.decided",
     /// The supervisor decided the next step.
     OrchestratorDecided(agent::OrchestratorDecided) => "runOrchestrator.decided",
-    /// A conversation started.
     ConversationOpened(conversation::ConversationOpened) => "conversation.opened",
     /// A turn of a conversation.
     ConversationExchanged(conversation::ConversationExchanged) => "conversation.exchanged",
-    /// A conversation ended.
     ConversationClosed(conversation::ConversationClosed) => "conversation.closed",
     /// A step of a handoff to a child run.
     WorkflowChainEvent(dispatch::WorkflowChainEvent) => "core.workflowChain.event",
@@ -232,7 +221,6 @@ events! {
     EnvelopeRetryAttempted(model::EnvelopeRetryAttempted) => "envelope.retry.attempted",
     /// All retries of a model call failed.
     EnvelopeRetryExhausted(model::EnvelopeRetryExhausted) => "envelope.retry.exhausted",
-    /// A model refused.
     EnvelopeRefusal(model::EnvelopeRefusal) => "envelope.refusal",
     /// The reply of a model was truncated.
     EnvelopeTruncated(model::EnvelopeTruncated) => "envelope.truncated",
@@ -242,7 +230,6 @@ events! {
     EnvelopeRecoveryApplied(model::EnvelopeRecoveryApplied) => "envelope.recovery.applied",
     /// The prompt of a node was resolved.
     AgentPromptResolved(agent::AgentPromptResolved) => "agent.promptResolved",
-    /// A prompt was composed.
     PromptComposed(agent::PromptComposed) => "prompt.composed",
 }
 

@@ -75,7 +75,6 @@ pub enum DecodeError {
 /// An event with an untyped payload. It is used for displayed events, from which required members may have been removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawEvent {
-    /// The sequence number.
     pub sequence: u64,
     /// What kind of fact.
     pub kind: EventKind,
@@ -99,6 +98,18 @@ impl From<&Event> for RawEvent {
             timestamp: event.timestamp,
             causation_id: event.causation_id.clone(),
         }
+    }
+}
+
+impl RawEvent {
+    /// The message of the error that the event reports, if it reports one.
+    pub fn error_message(&self) -> Option<&str> {
+        self.payload.get("error")?.get("message")?.as_str()
+    }
+
+    /// The outputs of a run or node that completed. Outputs that are masked as a whole are a string.
+    pub fn into_outputs(mut self) -> Option<Value> {
+        self.payload.remove("outputs")
     }
 }
 

@@ -27,12 +27,10 @@ pub enum RunStatus {
     Failed,
     /// Cancellation is in progress.
     Cancelling,
-    /// Ended by cancellation.
     Cancelled,
 }
 
 impl RunStatus {
-    /// Every state.
     pub const ALL: [Self; 10] = [
         Self::Pending,
         Self::Running,

@@ -15,7 +15,6 @@ pub struct TraceParent {
     pub sampled: bool,
 }
 
-/// An invalid `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`traceparent` must have the form `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`, in lower case, without an all-zero id"

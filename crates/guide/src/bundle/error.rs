@@ -8,7 +8,6 @@ use crate::record::{DecodeError, SnapshotRef, WorkflowHash};
 use crate::state::FoldError;
 
 canon::error_codes! {
-    /// The error codes of bundles.
     pub enum BundleErrorCode {
         /// The file is not a bundle, or it is too large.
         InvalidFormat => "BUNDLE_INVALID_FORMAT",
@@ -30,7 +29,6 @@ canon::error_codes! {
 /// Why a bundle is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// Not strict JSON.
     #[error("the bundle is not strict JSON")]
     NotJson {
         #[source]
@@ -47,12 +45,7 @@ pub enum BundleError {
     },
     /// A limit is exceeded.
     #[error("the bundle has {measured} {what}; the limit is {maximum}")]
-    TooLarge {
-        what: &'static str,
-        measured: usize,
-        /// The limit.
-        maximum: usize,
-    },
+    TooLarge { what: &'static str, measured: usize, maximum: usize },
     /// A value has no canonical form, so it has no digest.
     #[error("`{path}` has no canonical JSON form: {cause}")]
     NotCanonical { path: String, cause: String },
@@ -82,14 +75,12 @@ pub enum BundleError {
         /// What is wrong, as a predicate of `path`.
         problem: &'static str,
     },
-    /// A snapshot is missing.
     #[error("event {index} needs snapshot {snapshot}, which is not in the bundle")]
     MissingSnapshot {
         snapshot: SnapshotRef,
         /// The event that needs it.
         index: u64,
     },
-    /// A workflow is missing.
     #[error("event {index} needs workflow {workflow}, which is not in the bundle")]
     MissingPinnedWorkflow {
         workflow: WorkflowHash,

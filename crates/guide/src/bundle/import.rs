@@ -23,9 +23,7 @@ use crate::workflow::compiled::CompiledWorkflow;
 /// What an import stores: first the content-addressed objects, then the segments in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportPlan {
-    /// The id of the imported session.
     pub session_id: SessionId,
-    /// The id of the exported session.
     pub exported_session_id: SessionId,
     /// Why the bundle contains only a part of a session, if so.
     pub salvaged: Option<Salvaged>,

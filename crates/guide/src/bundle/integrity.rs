@@ -46,7 +46,6 @@ impl<'a> Parts<'a, Event, ManifestRecord, SnapshotRef, ExecutionSnapshot, Compil
     }
 }
 
-/// The metadata of a bundle.
 #[derive(Clone, Copy)]
 pub(super) struct Metadata<'a> {
     pub(super) exported_at: &'a str,

@@ -20,7 +20,6 @@ pub struct Salvaged {
     pub session_id: SessionId,
     /// The error code of the store or the state.
     pub reason: String,
-    /// The error message.
     pub problem: String,
 }
 

@@ -36,7 +36,6 @@ use crate::workflow::compiled::{CompiledWorkflow, Step};
 pub struct Advance<'a> {
     /// The applied log.
     pub state: &'a SessionState,
-    /// The node to advance.
     pub node_id: &'a NodeId,
     /// The attempt in the token.
     pub attempt_id: &'a AttemptId,

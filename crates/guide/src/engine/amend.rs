@@ -29,7 +29,6 @@ pub(super) const RESOLUTION_KIND: &str = "wr.gap_resolution";
 pub(super) const CORRECTION_KIND: &str = "wr.notes_correction";
 /// An example of a resolution. `answeredBy` is required only for gaps that only the user can close.
 const RESOLUTION_EXAMPLE: &str = r#"{"kind":"wr.gap_resolution","gapId":"gap_…","summary":"<how the gap was closed>","answeredBy":"user"}"#;
-/// An example of a correction.
 const CORRECTION_EXAMPLE: &str =
     r#"{"kind":"wr.notes_correction","notesMarkdown":"<the notes of the step before, corrected>"}"#;
 /// How many characters of a caller's text an error repeats.

@@ -21,16 +21,9 @@ canon::error_codes! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     #[error("the context has {measured} bytes of canonical JSON; the limit is {maximum}")]
-    ContextTooLarge {
-        measured: usize,
-        /// The limit.
-        maximum: usize,
-    },
+    ContextTooLarge { measured: usize, maximum: usize },
     #[error("the context is nested too deeply; the limit is {maximum} levels")]
-    ContextTooDeep {
-        /// The limit.
-        maximum: usize,
-    },
+    ContextTooDeep { maximum: usize },
     #[error("the context cannot be stored exactly: {reason}")]
     ContextNotCanonical { reason: String },
     #[error("the context key {key:?} is reserved")]
@@ -83,7 +76,6 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// The code of this error.
     pub const fn code(&self) -> EngineErrorCode {
         match self {
             Self::ContextTooLarge { .. }

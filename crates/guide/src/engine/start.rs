@@ -19,7 +19,6 @@ use crate::workflow::pinned::PinnedWorkflow;
 /// The input of [`start`].
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
-    /// The new session.
     pub session_id: SessionId,
     /// The session that delegated this one.
     pub parent_session_id: Option<SessionId>,

@@ -10,7 +10,6 @@ use crate::record::{AdvanceOutcome, EdgeKind, Event, EventData, EventIndex, Node
 pub struct UnfinishedAdvance {
     /// The event that records the advance.
     pub index: EventIndex,
-    /// The node that it advances to.
     pub node_id: NodeId,
     /// The kind of the missing event.
     pub missing: &'static str,

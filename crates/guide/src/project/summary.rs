@@ -60,7 +60,6 @@ pub struct SessionSummary {
     pub last_modified_ms: Option<u64>,
 }
 
-/// The summary of a run.
 pub fn session_summary(state: &SessionState, run: &Run) -> SessionSummary {
     let tip = preferred_tip(state, run);
     let status = run_status(state, run);

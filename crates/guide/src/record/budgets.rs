@@ -7,7 +7,6 @@ pub const WHOLE_NOTES_BYTES: usize = 65_536;
 
 /// Blockers of one report. More than ten problems at once are not read.
 pub const BLOCKERS: usize = 10;
-/// The message of a blocker.
 pub const BLOCKER_MESSAGE_BYTES: usize = 512;
 /// The suggested fix of a blocker, with room for a pasteable example.
 pub const SUGGESTED_FIX_BYTES: usize = 1024;
@@ -47,9 +46,7 @@ pub const ARTIFACTS: usize = 32;
 
 /// Issues or suggestions of one validation.
 pub const VALIDATION_ITEMS: usize = 64;
-/// One issue of a validation.
 pub const VALIDATION_ISSUE_BYTES: usize = 512;
-/// One suggestion of a validation.
 pub const VALIDATION_SUGGESTION_BYTES: usize = 1024;
 
 /// Events of one append. One call adds a few dozen at most.

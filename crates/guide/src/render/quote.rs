@@ -24,7 +24,6 @@ pub(super) fn inline(text: &str) -> String {
     if text.trim_end().contains(ends_line) { format!("\n{}\n", quoted(text, "> ")) } else { text.to_owned() }
 }
 
-/// A text on one line.
 pub fn one_line(text: &str) -> String {
     text.split(|character: char| character.is_whitespace() || ends_line(character))
         .filter(|word| !word.is_empty())

@@ -105,7 +105,6 @@ pub enum FoldError {
 }
 
 impl FoldError {
-    /// The code of this error.
     pub const fn code(&self) -> FoldErrorCode {
         use FoldErrorCode as C;
         match self {

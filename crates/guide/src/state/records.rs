@@ -174,7 +174,6 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedAdvance {
     pub index: EventIndex,
-    /// The id of that event.
     pub event_id: EventId,
     pub outcome: AdvanceOutcome,
 }
@@ -211,7 +210,6 @@ impl Output {
     }
 }
 
-/// One gap record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub id: GapId,
@@ -225,7 +223,6 @@ pub struct Gap {
     pub pointer: Option<Pointer>,
     /// Whether it closes another gap.
     pub resolution: GapResolution,
-    /// The evidence for it.
     pub evidence_refs: Vec<EvidenceRef>,
     pub index: EventIndex,
     /// The first gap record that closes it.
@@ -258,7 +255,6 @@ pub struct CapabilityView {
     pub strong: Option<CapabilityObservation>,
 }
 
-/// One observation of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilityObservation {
     pub status: CapabilityStatus,
@@ -278,7 +274,6 @@ pub struct Validation {
     pub index: EventIndex,
 }
 
-/// One assessment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
     pub assessment_id: String,

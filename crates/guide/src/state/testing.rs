@@ -107,7 +107,6 @@ impl Log {
         self.push_keyed(Scope::Run(self.run.clone()), data, key);
     }
 
-    /// A new attempt.
     pub(crate) fn attempt(&mut self) -> AttemptId {
         self.attempts += 1;
         AttemptId::derived(&[self.session.as_str(), &self.attempts.to_string()])

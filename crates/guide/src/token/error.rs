@@ -6,7 +6,6 @@ use super::{TOKEN_BYTES, TokenKind};
 use crate::record::{NodeId, RunId, SessionId, WorkflowHash};
 
 canon::error_codes! {
-    /// The error codes of tokens.
     pub enum TokenErrorCode {
         /// The text is not a token.
         InvalidFormat => "TOKEN_INVALID_FORMAT",
@@ -31,7 +30,6 @@ const LOCKED_RETRY_MS: u64 = 250;
 /// Why a token is rejected. Messages never repeat the token, because it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Too long.
     #[error("the token has {measured} bytes; the limit is {TOKEN_BYTES}")]
     TooLong { measured: usize },
     /// Not in the format of a token.

@@ -72,7 +72,6 @@ pub const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// The maximum number of warnings in a compiled workflow.
 pub const MAX_WARNINGS: usize = 100;
 
-/// A compiled workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
     /// The form that a run is pinned to.

@@ -61,7 +61,6 @@ pub struct ConditionFault {
     /// The path below the condition; empty for the condition itself.
     pub path: String,
     pub message: String,
-    /// How to fix it.
     pub fix: String,
 }
 

@@ -52,7 +52,6 @@ pub struct CriteriaFault {
     /// Whether the problem is in a condition.
     pub in_condition: bool,
     pub message: String,
-    /// How to fix it.
     pub fix: String,
 }
 

@@ -8,7 +8,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 canon::error_codes! {
-    /// The kinds of problems.
     pub enum ProblemCode {
         /// Not JSON or YAML: syntax, encoding, a duplicate key, or a limit of nesting or aliases.
         Unreadable => "SOURCE_UNREADABLE",
@@ -18,7 +17,6 @@ canon::error_codes! {
         WrongType => "WRONG_TYPE",
         /// A required field is missing.
         MissingMember => "MISSING_MEMBER",
-        /// An unknown field.
         UnknownMember => "UNKNOWN_MEMBER",
         /// A string or a list is too short or too long.
         LengthOutOfRange => "LENGTH_OUT_OF_RANGE",
@@ -36,11 +34,8 @@ canon::error_codes! {
         DuplicateId => "DUPLICATE_ID",
         /// A step needs exactly one of `prompt`, `promptBlocks` and `templateCall`.
         PromptChoice => "PROMPT_CHOICE",
-        /// An empty prompt.
         EmptyPrompt => "EMPTY_PROMPT",
-        /// A condition is invalid.
         InvalidCondition => "INVALID_CONDITION",
-        /// Criteria are invalid.
         InvalidCriteria => "INVALID_CRITERIA",
         /// An unknown condition id.
         UnknownCondition => "UNKNOWN_CONDITION",
@@ -68,7 +63,6 @@ canon::error_codes! {
         ReservedToken => "RESERVED_TOKEN",
         /// An unknown assessment id.
         UnknownAssessment => "UNKNOWN_ASSESSMENT",
-        /// An unknown level.
         UnknownLevel => "UNKNOWN_LEVEL",
         /// Consequences without assessments, or two for the same level.
         InvalidConsequence => "INVALID_CONSEQUENCE",
@@ -105,9 +99,7 @@ pub struct Problem {
     /// The JSON path in the source, such as `steps[2].prompt`; empty for the whole file.
     pub path: String,
     pub code: ProblemCode,
-    /// What is wrong.
     pub message: String,
-    /// How to fix it.
     pub fix: String,
 }
 

@@ -62,9 +62,7 @@ pub struct RunReplay {
     pub workflow_name: Option<String>,
     /// The hash that the run is pinned to.
     pub workflow_hash: WorkflowHash,
-    /// The title of the run.
     pub title: Option<String>,
-    /// The status of the run.
     pub status: RunStatus,
     /// The number of open gaps.
     pub open_gaps: u32,
@@ -72,12 +70,10 @@ pub struct RunReplay {
     pub open_critical_gaps: u32,
     /// The node that the next advance starts from.
     pub tip_node_id: Option<NodeId>,
-    /// The current preferences.
     pub preferences: Option<Preferences>,
     /// The current values of the metrics that the workflow declares.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metrics: Map<String, Value>,
-    /// The current context.
     pub context: Map<String, Value>,
     /// The number of earlier turns that are left out.
     pub omitted_turns: usize,
@@ -90,9 +86,7 @@ pub struct RunReplay {
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub node_id: NodeId,
-    /// The kind of node.
     pub kind: NodeKind,
-    /// The parent node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_node_id: Option<NodeId>,
     /// When it was created, in milliseconds since 1970.

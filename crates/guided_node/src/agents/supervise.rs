@@ -29,7 +29,6 @@ enum Next {
     Over,
 }
 
-/// An open session.
 struct OpenSession {
     events: u64,
     waits_for_person: bool,

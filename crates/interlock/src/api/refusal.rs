@@ -8,7 +8,7 @@ use crate::failure::{CommandErrorCode, Failure};
 
 /// A code of the HTTP API.
 #[derive(Clone, Copy)]
-struct ServerCode(ApiCode);
+pub(crate) struct ServerCode(pub(crate) ApiCode);
 
 impl ErrorCode for ServerCode {
     const ALL: &'static [Self] = &{
@@ -82,10 +82,11 @@ fn fix(code: ApiCode, context: &str) -> String {
 
 /// The name of the page of a code. Some codes share the page of a code of the command line.
 fn page(code: ApiCode) -> String {
-    match code.as_str() {
-        shared @ ("forbidden" | "internal_error" | "not_found" | "validation_error") => shared.to_uppercase(),
-        own => own.to_owned(),
-    }
+    let is_shared = matches!(
+        code,
+        ApiCode::Forbidden | ApiCode::InternalError | ApiCode::NotFound | ApiCode::ValidationError
+    );
+    if is_shared { code.as_str().to_uppercase() } else { code.as_str().to_owned() }
 }
 
 #[cfg(test)]

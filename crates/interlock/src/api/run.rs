@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use canon::time::Timestamp;
+use flow::failure::FailureCode;
 use flow::run::RunStatus;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::span;
 use crate::output::{self, BAD, DIM, GOOD, WARNING};
 
 /// The code of a run that ended because an approval was rejected.
-const REJECTED: &str = "interrupt_rejected";
+const REJECTED: &str = FailureCode::InterruptRejected.as_str();
 /// How many characters at the end of an id are shown. Its start is a timestamp and looks alike.
 const SHORT_ID: usize = 8;
 
@@ -194,7 +195,6 @@ impl Run {
     }
 }
 
-/// The state of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeState {
     Completed,
@@ -218,7 +218,6 @@ impl NodeState {
     }
 }
 
-/// A node of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'r> {
     pub(crate) id: &'r str,

@@ -14,7 +14,6 @@ use crate::output::{self, BAD, Cell, DIM, GOOD, HEADING, Layout, Table, WARNING}
 use crate::settings::desired::{self, per_address};
 use crate::settings::{ByteSize, Limit, Origin, Setting, Settings};
 
-/// The result of one check.
 #[derive(Serialize)]
 struct Check {
     name: &'static str,

@@ -43,7 +43,6 @@ fn now() -> canon::time::Timestamp {
     canon::time::Timestamp(SystemClock.now_ms())
 }
 
-/// A usage error.
 fn usage(message: &str) -> Failure {
     Envelope::new(CommandErrorCode::InputUnreadable, message)
         .suggest("See `interlock help pack install` and `interlock help pack publish` for examples.")

@@ -10,6 +10,9 @@ use canon::error::Envelope;
 use canon::json;
 use flow::id::RunId;
 use flow::run::RunStatus;
+use flow::snapshot::RunView;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::arguments::{Globals, Run};
@@ -20,9 +23,32 @@ use crate::settings::Settings;
 
 /// A started run and its last known state.
 struct Started {
-    run_id: RunId,
+    view: RunView,
+    /// The same state as the API returns it, with the tokens of an interrupt.
+    snapshot: Box<RawValue>,
+}
+
+impl Started {
+    fn read(snapshot: &[u8]) -> Result<Self, Failure> {
+        let unreadable = |error: serde_json::Error| {
+            let message = format!("the run was started, but its state cannot be read: {error}");
+            Envelope::new(CommandErrorCode::HostRefused, message)
+                .suggest("See the run in the console, or with `interlock runs list`.")
+        };
+        Ok(Self {
+            view: RunView::read(snapshot).map_err(unreadable)?,
+            snapshot: serde_json::from_slice(snapshot).map_err(unreadable)?,
+        })
+    }
+}
+
+/// The result for programs. The fields are sorted by name.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed<'s> {
+    run: &'s RawValue,
+    run_id: &'s RunId,
     status: RunStatus,
-    snapshot: Option<Value>,
 }
 
 /// Starts a run on the data directory's server, or in this process, and shows the result.
@@ -39,16 +65,13 @@ pub(crate) fn run(arguments: &Run, globals: &Globals) -> Result<ExitStatus, Fail
         }
     })?;
     if arguments.answering.json {
-        let document = serde_json::json!({
-            "runId": started.run_id,
-            "status": started.status,
-            "run": started.snapshot,
-        });
-        output::json(&document, Layout::Compact)?;
+        let Started { view, snapshot } = &started;
+        let printed = Printed { run: snapshot, run_id: &view.run_id, status: view.status };
+        output::json(&printed, Layout::Compact)?;
     } else {
         output::text(&show::ending(&started, arguments.follow))?;
     }
-    Ok(ExitStatus::success_if(!arguments.follow || started.status == RunStatus::Completed))
+    Ok(ExitStatus::success_if(!arguments.follow || started.view.status == RunStatus::Completed))
 }
 
 /// The inputs: a JSON object, or a file with one.

@@ -78,7 +78,6 @@ pub struct AgentManifest {
     pub system_prompt: Option<String>,
     /// The archive path of the system prompt.
     pub system_prompt_ref: Option<String>,
-    /// The allowed tools.
     #[serde(default)]
     pub tool_allowlist: Vec<String>,
     /// Required host capabilities.
@@ -93,14 +92,11 @@ pub struct AgentManifest {
     pub handoff: Handoff,
     pub label: Option<String>,
     pub description: Option<String>,
-    /// The prompt library.
     pub prompt_library_ref: Option<String>,
-    /// Prompt overrides by kind.
     #[serde(default)]
     pub prompt_overrides: BTreeMap<String, Value>,
 }
 
-/// The memory of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryShape {

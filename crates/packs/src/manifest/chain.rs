@@ -135,7 +135,6 @@ pub struct FragmentNode {
     pub id: String,
     pub type_id: String,
     pub name: Option<String>,
-    /// The editor position.
     pub position: Option<Position>,
     /// Its configuration, with `{{params.x}}`.
     pub config: Option<Map<String, Value>>,
@@ -143,7 +142,6 @@ pub struct FragmentNode {
     pub inputs: Option<Map<String, Value>>,
 }
 
-/// An editor position.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Position {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -215,7 +215,6 @@ pub struct Signing {
     pub method: Option<SigningMethod>,
 }
 
-/// The signing method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SigningMethod {

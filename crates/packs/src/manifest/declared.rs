@@ -171,7 +171,6 @@ pub(super) fn check_provider(value: &Value, at: &Pointer<'_>, problems: &mut Pro
     }
 }
 
-/// An artifact type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactType {
@@ -182,9 +181,7 @@ pub struct ArtifactType {
     /// Whether unknown members are rejected.
     pub validation: Option<String>,
     pub display_name: Option<String>,
-    /// Rendering hints.
     pub rendering: Option<Value>,
-    /// Supported export formats.
     #[serde(default)]
     pub export_formats: Vec<String>,
 }
@@ -195,16 +192,13 @@ pub struct ArtifactType {
 pub struct Card {
     pub card_type_id: String,
     pub prompt: CardPrompt,
-    /// The input fields.
     #[serde(default)]
     pub inputs: Vec<Value>,
-    /// The output artifact type.
     pub output_artifact_type: Option<String>,
     /// The archive path of the output schema.
     pub output_schema_ref: Option<String>,
 }
 
-/// The prompt of a card.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CardPrompt {
@@ -212,7 +206,6 @@ pub struct CardPrompt {
     pub template: String,
     /// The field of each placeholder.
     pub placeholder_mapping: BTreeMap<String, String>,
-    /// The system prompt.
     pub system_prompt: Option<String>,
 }
 
@@ -230,7 +223,6 @@ pub struct Provider {
     /// The only allowed hosts.
     #[serde(default)]
     pub api_hosts: Vec<String>,
-    /// The nodes that use it.
     #[serde(default)]
     pub consumer_nodes: Vec<String>,
 }

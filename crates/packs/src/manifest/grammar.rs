@@ -8,7 +8,6 @@ pub(crate) fn type_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// A publishable pack name.
 pub(crate) fn publishable_name(text: &str) -> bool {
     PackName::parse(text).is_ok_and(|name| name.scope() != Scope::Local)
 }
@@ -76,7 +75,6 @@ fn extension(text: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// An export format.
 pub(crate) fn export_format(text: &str) -> bool {
     let plain =
         begins_lower(text) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

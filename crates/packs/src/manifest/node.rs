@@ -261,11 +261,9 @@ impl Language {
     }
 }
 
-/// WebAssembly settings.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WasmRuntime {
-    /// The ABI version.
     pub abi_version: u64,
     /// Initial memory, in pages of 64 KiB.
     pub memory_pages_initial: Option<u64>,

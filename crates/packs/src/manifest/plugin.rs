@@ -67,7 +67,6 @@ pub enum PluginSurface {
     SettingsPanel,
 }
 
-/// A host method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum HostMethod {
     #[serde(rename = "artifact.read")]

@@ -3,7 +3,6 @@
 use std::fmt;
 
 canon::error_codes! {
-    /// Manifest error codes.
     pub enum ManifestErrorCode {
         /// The pack mixes kinds, has an unknown kind, or a runtime that its kind does not allow.
         KindInvalid => "pack_kind_invalid",
@@ -13,7 +12,6 @@ canon::error_codes! {
         EnginesRange => "invalid_engines_range",
         /// A connector action or trigger is not a node of the pack.
         ConnectorActionUnresolved => "connector_action_unresolved",
-        /// A prompt template is invalid.
         PromptTemplateInvalid => "prompt_template_invalid",
     }
 }

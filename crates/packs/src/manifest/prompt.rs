@@ -104,7 +104,6 @@ pub(super) fn check_content(value: &Value, at: &Pointer<'_>, problems: &mut Prob
     reject_duplicate_versions(list, &at, problems);
 }
 
-/// Checks one template.
 pub(crate) fn check_template(template: &Value, at: &Pointer<'_>, problems: &mut Problems) {
     check_object(template, &TEMPLATE, at, problems);
     if let Some(variables) = template.get("variables") {
@@ -144,7 +143,6 @@ fn reject_duplicate_versions(list: &[Value], at: &Pointer<'_>, problems: &mut Pr
     }
 }
 
-/// A prompt template.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptTemplate {
@@ -180,7 +178,6 @@ pub enum PromptKind {
     SchemaHint,
 }
 
-/// A prompt variable.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptVariable {
@@ -188,7 +185,6 @@ pub struct PromptVariable {
     #[serde(rename = "type")]
     pub kind: String,
     pub required: bool,
-    /// The source of its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Selects a part of the value.

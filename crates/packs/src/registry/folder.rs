@@ -170,7 +170,6 @@ impl RegistryStore for FolderStore {
     }
 }
 
-/// The file name of a pack.
 fn file_name(name: &PackName) -> String {
     let text = name.as_str();
     if text.len() <= MAX_PLAIN_NAME {

@@ -69,7 +69,6 @@ pub(super) fn solve(
     }
 }
 
-/// The result of one step.
 enum StepResult {
     Chosen,
     /// The choices are inconsistent.

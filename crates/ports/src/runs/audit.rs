@@ -27,7 +27,6 @@ pub trait AuditLog {
     -> ReadFuture<'_, Option<(u64, Bytes)>>;
 }
 
-/// An entry of an audit log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
     /// The position in the log of the tenant, from 0.

@@ -8,7 +8,6 @@ use flow::run::RunStatus;
 use super::{Bytes, RecordedReply, ReplyKey};
 use crate::{Cause, PortFuture};
 
-/// The result of a commit.
 pub type CommitFuture = PortFuture<'static, Result<(), CommitError>>;
 
 /// Makes changes durable.

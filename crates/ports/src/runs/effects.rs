@@ -10,7 +10,6 @@ pub trait Effects {
     fn effect(&self, id: &EffectId) -> ReadFuture<'_, Option<ClaimedEffect>>;
 }
 
-/// An effect that was claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimedEffect {
     /// It may have been executed; its result is not recorded.

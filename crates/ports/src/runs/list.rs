@@ -5,7 +5,6 @@ use flow::run::RunStatus;
 
 use super::{Bytes, ReadFuture};
 
-/// Lists runs.
 pub trait RunLists {
     /// The runs of a tenant, newest first.
     ///

@@ -15,7 +15,6 @@ use crate::Cause;
 pub const RETRY_AFTER_MS: u64 = 250;
 
 canon::error_codes! {
-    /// The codes of the store.
     pub enum StoreErrorCode {
         /// Another writer has the session.
         SessionLocked => "SESSION_LOCKED",
@@ -135,7 +134,6 @@ pub enum StoreError {
     /// The data directory is of a newer version.
     #[error("the data directory has format {found}, and this program knows formats up to {known}")]
     NewerVersion {
-        /// The version found.
         found: u64,
         /// The newest version known.
         known: u64,
@@ -151,7 +149,6 @@ pub enum StoreError {
     /// The keys cannot be used. The envelope has a code of their own.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
-    /// An object is missing.
     #[error("{} {digest} not found", kind.as_str())]
     ObjectMissing { kind: ObjectKind, digest: Digest },
     /// The content of an object does not match its digest.
@@ -167,7 +164,6 @@ pub enum StoreError {
     NewerFile {
         /// Which file, relative to the data directory.
         path: String,
-        /// The version found.
         found: u64,
         /// The newest version known.
         known: u64,

@@ -11,20 +11,15 @@ pub enum SessionHealth {
     Healthy,
     /// A part at its beginning was validated; the rest is damaged. The session can be shown, but not continued.
     CorruptTail {
-        /// What is wrong.
         damage: Damage,
         /// The first event that is not part of the validated prefix.
         valid_until: EventIndex,
     },
     /// It is damaged from its beginning.
-    CorruptHead {
-        /// What is wrong.
-        damage: Damage,
-    },
+    CorruptHead { damage: Damage },
     /// It was written by a newer version of the program.
     UnknownVersion {
         damage: Damage,
-        /// The version found.
         version: u64,
         /// The first event that is not part of the validated prefix.
         valid_until: EventIndex,

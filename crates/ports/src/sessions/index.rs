@@ -46,7 +46,6 @@ pub struct IndexPage {
     pub unusable: Vec<SessionId>,
 }
 
-/// A session in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSession {
     /// The hash of the root of its repository, if it has one.

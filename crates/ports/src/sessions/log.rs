@@ -152,7 +152,6 @@ pub struct Creation {
     pub imported_ms: Option<u64>,
 }
 
-/// One append.
 #[derive(Clone, Debug)]
 pub struct Append {
     pub plan: AppendPlan,

@@ -78,7 +78,6 @@ pub(super) fn too_large(tool: Tool, measured: usize, maximum: usize) -> Envelope
     .detail("method", "canonical JSON, UTF-8 bytes")
 }
 
-/// The error for an unknown tool.
 pub fn unknown_tool(name: &str) -> Envelope {
     let names = Tool::ALL.map(Tool::name);
     let near = nearest(name, names, 1).pop();

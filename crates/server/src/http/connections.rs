@@ -42,7 +42,6 @@ fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || address == IpAddr::V6(Ipv6Addr::LOCALHOST)
 }
 
-/// The open connections.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     most: usize,

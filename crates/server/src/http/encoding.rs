@@ -14,7 +14,6 @@ const WORTH_IT: u64 = 256;
 /// Larger bodies are compressed on another thread, because the work would delay the requests that share this one.
 const WORTH_A_THREAD: usize = 128 << 10;
 
-/// A supported encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Gzip,

@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 /// The maximum number of archives that are unpacked concurrently. Each may use 100 MB of memory.
 const MAX_UNPACKED: usize = 2;
 
-/// A registry on any store.
 pub type PackRegistry = Registry<Box<dyn RegistryStore>>;
 
 /// The packs of a host. Cheap to clone.

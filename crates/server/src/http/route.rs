@@ -14,7 +14,6 @@ pub(super) type HandlerResult = Result<Response, Refusal>;
 /// Answers a request that has passed all checks.
 pub(super) type Handler = fn(CheckedRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
-/// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -62,7 +61,6 @@ impl Access {
     }
 }
 
-/// The body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     /// Ignored.
@@ -83,7 +81,6 @@ pub(super) enum Body {
     Object,
 }
 
-/// A query parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
@@ -92,7 +89,6 @@ pub(super) struct Parameter {
     pub(super) about: &'static str,
 }
 
-/// A route.
 pub(super) struct Route {
     /// The version of the protocol that the route belongs to.
     pub(super) major: Major,

@@ -357,13 +357,11 @@ impl Gates {
     pub(super) const ALL: Self = Self { seams: true, test_packs: true };
 }
 
-/// The routes that are served.
 pub(super) fn served(gates: Gates) -> impl Iterator<Item = &'static Route> {
     let seams = if gates.seams { SEAMS } else { &[] };
     ALL.iter().chain(if gates.test_packs { TEST_PACKS } else { &[] }).chain(seams)
 }
 
-/// The routes of one path.
 pub(super) fn of(path: &str) -> impl Iterator<Item = &'static Route> {
     served(Gates::ALL).filter(move |route| route.path == path)
 }

@@ -5,7 +5,7 @@ use runs::{ApiCode, Refusal, RefusalKind};
 use serde_json::{Value, json};
 
 /// The HTTP status of a reply with this code.
-pub const fn status(code: ApiCode) -> StatusCode {
+pub(super) const fn status(code: ApiCode) -> StatusCode {
     match code.kind() {
         RefusalKind::Invalid => StatusCode::BAD_REQUEST,
         RefusalKind::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -28,7 +28,7 @@ pub const fn status(code: ApiCode) -> StatusCode {
 }
 
 /// The body of an error, exactly as the protocol defines it.
-pub(crate) fn body(refusal: &Refusal) -> Value {
+pub(super) fn body(refusal: &Refusal) -> Value {
     let mut body = json!({"error": refusal.code.as_str(), "message": flow::redact::text(&refusal.message)});
     if !refusal.details.is_empty() {
         let mut details = Value::Object(refusal.details.clone());

@@ -63,7 +63,6 @@ impl AskChannel {
     }
 }
 
-/// The result of asking.
 pub(super) enum AskResult {
     /// The call can be made.
     Answered(PeopleAnswers),

@@ -51,7 +51,6 @@ pub(super) struct ClientRequests {
     runs: Runs,
     caller: Caller,
     urls: AnswerUrls,
-    /// The open request.
     open: Option<Request>,
     /// What to ask the client for each open interrupt, by its id.
     elicitation: BTreeMap<InterruptId, Elicitation>,
@@ -179,7 +178,6 @@ impl ClientRequests {
         }
     }
 
-    /// Handles the client's response.
     pub(super) async fn handle_response(
         &mut self,
         response: ElicitationResponse,

@@ -70,7 +70,6 @@ impl Form {
     }
 }
 
-/// One field of a form.
 struct Field {
     schema: Value,
     /// What the schema of the field cannot express.
@@ -79,7 +78,6 @@ struct Field {
 }
 
 impl Field {
-    /// The field for a schema.
     fn of(schema: Option<&Value>) -> Self {
         let plain = |schema: Value| Self { schema, expected: None, is_written: false };
         let Some(wanted) =

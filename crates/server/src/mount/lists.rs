@@ -79,7 +79,6 @@ impl Lists {
         }
     }
 
-    /// The lists that changed.
     pub(crate) fn changed(&self, now: &Self) -> Vec<&'static str> {
         let all = [
             ("tools", self.tools != now.tools),

@@ -17,7 +17,6 @@ pub(crate) struct Message {
 pub(crate) enum ParsedMessage {
     /// A request, which gets a response.
     Request(Message),
-    /// A notification.
     Notification(Message),
     /// The response to a request of this host: its id, and its result if any.
     Response(Value, Option<Value>),
@@ -25,7 +24,6 @@ pub(crate) enum ParsedMessage {
     Invalid(Value, RpcError),
 }
 
-/// A protocol error.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
     code: i32,

@@ -14,7 +14,6 @@ use super::pending_requests::Client;
 /// The client with its session, and the id of the request.
 type Key = (Arc<Client>, String);
 
-/// The waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
@@ -40,7 +39,6 @@ impl PendingCalls {
         PendingCall { key: is_new.then_some(key), all: Arc::clone(&self.0), cancelled }
     }
 
-    /// Cancels a call.
     pub(super) fn cancel(&self, client: &Arc<Client>, id: &str) {
         let key = (Arc::clone(client), id.to_owned());
         if let Some(cancelled) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {

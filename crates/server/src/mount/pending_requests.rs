@@ -28,7 +28,6 @@ pub(crate) struct Client {
 pub(crate) enum ElicitationResponse {
     /// The user completed the form.
     Accepted(Map<String, Value>),
-    /// The user declined.
     Declined,
     /// The user dismissed the form.
     Dismissed,
@@ -36,7 +35,6 @@ pub(crate) enum ElicitationResponse {
     Failed,
 }
 
-/// The open requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PendingRequests(Table);
 

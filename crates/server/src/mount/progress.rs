@@ -4,6 +4,7 @@
 //! A report contains only a number and nothing of the run. A slow reader misses reports: the run does not
 //! wait for it.
 
+use flow::event::EventKind;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -12,7 +13,6 @@ use super::message::Message;
 /// The maximum length of a token, in bytes.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Sends progress reports.
 #[derive(Debug)]
 pub(crate) struct Progress {
     token: Value,
@@ -41,12 +41,11 @@ impl Progress {
     }
 
     /// Counts events of the run, and sends at most one report.
-    pub(super) fn note<'e>(&mut self, events: impl Iterator<Item = &'e str>) {
-        let ends = |text: &&str| {
-            let event: Value = serde_json::from_str(text).unwrap_or_default();
-            matches!(event["type"].as_str(), Some("node.completed" | "node.skipped" | "node.failed"))
+    pub(super) fn note<'e>(&mut self, kinds: impl Iterator<Item = &'e EventKind>) {
+        let ends = |kind: &&EventKind| {
+            matches!(kind, EventKind::NodeCompleted | EventKind::NodeSkipped | EventKind::NodeFailed)
         };
-        let more = u64::try_from(events.filter(ends).count()).unwrap_or(0);
+        let more = u64::try_from(kinds.filter(ends).count()).unwrap_or(0);
         if more == 0 {
             return;
         }
@@ -84,15 +83,14 @@ mod tests {
     fn progress_only_grows_and_never_waits_for_the_client() {
         let (to, mut messages) = mpsc::channel(2);
         let mut progress = Progress::new(json!("t"), to, 2);
-        let event = |kind: &str| json!({"type": kind, "nodeId": "secret-name"}).to_string();
-        let done = event("node.completed");
+        let done = EventKind::NodeCompleted;
         for batch in [
-            vec![event("run.started")],
-            vec![done.clone(), event("node.skipped")],
+            vec![EventKind::RunStarted],
+            vec![done.clone(), EventKind::NodeSkipped],
             vec![done.clone()],
             vec![done],
         ] {
-            progress.note(batch.iter().map(String::as_str));
+            progress.note(batch.iter());
         }
         let first = messages.try_recv().unwrap();
         assert_eq!(first["params"], json!({"progressToken": "t", "progress": 2, "total": 2}));
@@ -104,9 +102,8 @@ mod tests {
     fn a_waiting_run_reports_growing_progress() {
         let (to, mut messages) = mpsc::channel(100);
         let mut progress = Progress::new(json!("t"), to, 3);
-        let done = json!({"type": "node.completed"}).to_string();
         for _ in 0..3 {
-            progress.note(std::iter::once(done.as_str()));
+            progress.note([EventKind::NodeCompleted].iter());
             (0..20).for_each(|_| progress.tick());
         }
         let mut before = 0.0;

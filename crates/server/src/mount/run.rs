@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
+use flow::event::wire::RawEvent;
 use flow::id::{NodeId, RunId};
+use flow::run::RunStatus;
 use ports::Cause;
 use runs::create::Creation;
 use runs::{ApiCode, Batch, Caller, CreatedRun, Direct, NewRun, Refusal, Runs, Waiting};
@@ -19,9 +21,7 @@ use super::elicitation::{ClientRequests, NextStep};
 use super::pending::PendingCall;
 use super::pending_requests::ElicitationResponse;
 use super::progress::Progress;
-use crate::http::status;
 
-/// The result of a call.
 #[derive(Debug)]
 pub(super) enum CallResult {
     /// The workflow ran.
@@ -53,7 +53,6 @@ pub(super) struct WaitingNode {
     pub(super) node_id: NodeId,
 }
 
-/// How a run is watched.
 pub(super) struct WatchOptions {
     /// The timeout, which restarts when the client answers a question.
     pub(super) timeout: Duration,
@@ -108,11 +107,7 @@ impl WorkflowCall {
         let run_id = &match self.runs.create(&self.caller, new, Creation::default(), Direct).await {
             Ok(CreatedRun { run_id, .. }) => run_id,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
-                let error_body = status::body(&refusal);
-                let fields = error_body["details"]["fields"].as_array().cloned();
-                return Ok(CallResult::Refused(
-                    fields.unwrap_or_else(|| vec![error_body["message"].clone()]),
-                ));
+                return Ok(CallResult::Refused(wrong_inputs(&refusal)));
             }
             Err(refusal) => return Err(refusal),
         };
@@ -161,17 +156,23 @@ impl WorkflowCall {
     }
 
     /// The result of a run, from its last event as readers see it, without sensitive values.
-    async fn end(&self, run_id: &RunId, last: Option<&str>) -> Result<End, Refusal> {
-        let mut last: Value = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let (status, _) = self.runs.status(&self.caller, run_id).await?;
-        Ok(match status.as_str() {
-            "completed" => End::Completed(last["payload"]["outputs"].take()),
-            "failed" => {
-                let text =
-                    |name: &str| last["payload"]["error"][name].as_str().unwrap_or_default().to_owned();
-                End::Failed { run_id: run_id.to_owned(), code: text("code"), message: text("message") }
+    async fn end(&self, run_id: &RunId, last: Option<RawEvent>) -> Result<End, Refusal> {
+        let (view, _) = self.runs.view(&self.caller, run_id).await?;
+        let run_id = run_id.to_owned();
+        Ok(match view.status {
+            RunStatus::Completed => End::Completed(last.and_then(RawEvent::into_outputs).unwrap_or_default()),
+            RunStatus::Failed => {
+                let (code, message) = view.error.map(|error| (error.code, error.message)).unwrap_or_default();
+                End::Failed { run_id, code, message }
             }
-            _ => End::Cancelled { run_id: run_id.to_owned() },
+            RunStatus::Pending
+            | RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::WaitingApproval
+            | RunStatus::WaitingInput
+            | RunStatus::WaitingExternal
+            | RunStatus::Cancelling
+            | RunStatus::Cancelled => End::Cancelled { run_id },
         })
     }
 
@@ -278,14 +279,29 @@ impl WatchedRun<'_> {
 
     /// Handles events. Returns the result if the run ended.
     async fn note(&mut self, batch: &Batch) -> Result<Option<End>, Refusal> {
+        if self.progress.is_none() && !batch.is_last {
+            return Ok(None);
+        }
+        let mut events = batch.decoded()?;
         if let Some(progress) = &mut self.progress {
-            progress.note(batch.events.iter().map(|(_, text)| text.as_ref()));
+            progress.note(events.iter().map(|event| &event.kind));
         }
         if !batch.is_last {
             return Ok(None);
         }
-        self.call.end(self.run_id, batch.events.last().map(|(_, text)| text.as_ref())).await.map(Some)
+        self.call.end(self.run_id, events.pop()).await.map(Some)
     }
+}
+
+/// What is wrong with the inputs: each invalid field, or the message if no field is named.
+fn wrong_inputs(refusal: &Refusal) -> Vec<Value> {
+    let mut wrong = match refusal.details.get("fields") {
+        Some(Value::Array(fields)) => fields.clone(),
+        Some(_) | None => vec![refusal.message.as_str().into()],
+    };
+    // A message can quote an input.
+    wrong.iter_mut().for_each(flow::redact::value);
+    wrong
 }
 
 /// The client's response; pending forever if there is no open request.

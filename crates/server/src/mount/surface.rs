@@ -25,7 +25,6 @@ const MAX_TITLE_CHARACTERS: usize = 200;
 pub(super) enum Elicitation {
     /// Questions to answer.
     Answers {
-        /// The form.
         form: Form,
         /// Whether declining counts as an answer.
         may_refuse: bool,

@@ -7,7 +7,6 @@ use guide::workflow::registry::tags;
 use super::parameter::{Kind, Parameter, TOKEN_BYTES};
 use super::{Alias, Definition, Tool, output};
 
-/// The definition of a tool.
 pub const fn definition(tool: Tool) -> &'static Definition {
     match tool {
         Tool::ListWorkflows => &LIST,

@@ -5,23 +5,18 @@
 
 use serde_json::{Map, Value, json};
 
-/// One field of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     pub name: &'static str,
     /// Whether every result has it.
     pub always: bool,
-    /// Its type.
     pub shape: Shape,
-    /// Its description.
     pub about: &'static str,
 }
 
-/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Text,
-    /// Text or `null`.
     TextOrNull,
     /// `true` or `false`.
     Flag,
@@ -29,11 +24,9 @@ pub enum Shape {
     /// One of these values.
     Choice(&'static [&'static str]),
     Object,
-    /// An object or `null`.
     ObjectOrNull,
     /// A list of strings.
     Texts,
-    /// A list of objects.
     Objects,
 }
 

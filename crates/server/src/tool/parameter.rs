@@ -19,7 +19,6 @@ pub const MAX_NAMES: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
-    /// Its type.
     pub kind: Kind,
     /// Whether it is required.
     pub required: bool,
@@ -45,7 +44,6 @@ impl Parameter {
     }
 }
 
-/// The type of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A string that is not empty.
@@ -152,7 +150,6 @@ fn check_members(
     }
 }
 
-/// All mistakes in one value.
 pub fn check_value(kind: Kind, path: &str, value: &Value, mistakes: &mut Vec<Mistake>) {
     let mut wrong = |message: String| mistakes.push(Mistake::new(path, message));
     match (kind, value) {

@@ -44,7 +44,6 @@ pub enum Survival {
 }
 
 impl Survival {
-    /// All variants.
     pub const ALL: [Self; 6] = [
         Self::Everything,
         Self::OnlySynced,

@@ -9,7 +9,6 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskPath(String);
 
-/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a path of the store is up to {MAX_NAMES} names of A-Z, a-z, 0-9, `.`, `_` and `-`, each of 1 to {MAX_NAME_BYTES} bytes and none of them `.` or `..`"
@@ -60,7 +59,6 @@ impl DiskPath {
         }
     }
 
-    /// The path as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

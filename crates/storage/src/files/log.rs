@@ -58,7 +58,6 @@ impl Cursor {
         &self.session_id
     }
 
-    /// The index of the next event.
     pub const fn next_event(&self) -> EventIndex {
         self.next_event
     }

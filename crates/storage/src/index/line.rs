@@ -13,7 +13,6 @@ pub(super) const HEADER: &[u8] = b"interlock session index 1\n";
 /// The digits of the checksum, and the space after it.
 const PREFIX: usize = 17;
 
-/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "k", deny_unknown_fields)]
 pub(super) enum Line {
@@ -42,7 +41,6 @@ pub(super) enum Line {
         #[serde(rename = "p", default, skip_serializing_if = "BTreeMap::is_empty")]
         positions: BTreeMap<Key, EventIndex>,
     },
-    /// The session was deleted.
     #[serde(rename = "d")]
     Deleted { id: SessionId },
 }

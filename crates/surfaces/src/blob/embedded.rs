@@ -38,7 +38,6 @@ const FOUND_AT_ONCE: usize = 10_000;
 /// The maximum number of unreferenced contents that one call removes.
 const CLEANED_AT_ONCE: usize = 16;
 
-/// The embedded adapter.
 pub struct EmbeddedBlobs {
     database: Arc<Database>,
     limits: Arc<Limits>,

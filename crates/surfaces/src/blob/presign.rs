@@ -24,7 +24,6 @@ const MAX_TOKEN_BYTES: usize = 8192;
 
 pub(super) struct Signer([u8; 32]);
 
-/// The signed claims.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claims {

@@ -22,7 +22,6 @@ const TABLE: Keyed = keyed!("cache");
 /// The maximum number of evictions per put. All surfaces share the writer thread on which this runs.
 const ROOM: usize = 256;
 
-/// The embedded adapter.
 #[derive(Debug)]
 pub struct EmbeddedCache {
     database: Arc<Database>,

@@ -24,7 +24,6 @@ use crate::served::PortFuture;
 /// The name prefix of staged files without an effect id.
 const PASSING: &str = "t";
 
-/// The embedded adapter.
 #[derive(Debug)]
 pub struct EmbeddedFiles {
     database: Arc<Database>,

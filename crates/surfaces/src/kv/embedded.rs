@@ -24,7 +24,6 @@ pub const MAX_LISTED: usize = 1000;
 /// The maximum number of expired keys removed to make room for a tenant at its quota.
 const ROOM: usize = 1024;
 
-/// The embedded adapter.
 #[derive(Debug)]
 pub struct EmbeddedKv {
     database: Arc<Database>,

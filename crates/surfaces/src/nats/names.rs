@@ -62,7 +62,6 @@ impl Name {
 /// The header with the due time of a delayed message, in milliseconds since 1970.
 pub(super) const NOT_BEFORE: &str = "Interlock-Not-Before";
 
-/// The topic of a message.
 pub(super) fn topic(message: &async_nats::Message) -> Option<Topic> {
     let headers = message.headers.as_ref()?;
     let text = |name: &str| String::from_utf8(URL_SAFE_NO_PAD.decode(headers.get(name)?.as_str()).ok()?).ok();

@@ -23,7 +23,6 @@ use crate::value::bytes_of;
 /// Buffered notifications per watcher before it lags.
 const WATCHED: usize = 1024;
 
-/// The embedded adapter.
 #[derive(Debug)]
 pub struct EmbeddedQueue {
     database: Arc<Database>,

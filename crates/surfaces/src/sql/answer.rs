@@ -10,7 +10,6 @@ use crate::error::SurfaceError;
 /// A row: values by column name.
 pub type Row = Map<String, Value>;
 
-/// The result of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatementResult {

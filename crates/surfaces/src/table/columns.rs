@@ -50,7 +50,6 @@ impl Kind {
     }
 }
 
-/// The columns of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Columns(BTreeMap<String, Kind>);

@@ -34,9 +34,7 @@ pub(super) struct Journal {
     pub(super) state: Phase,
     /// The folder below the state folder with the staged trees and `moves.jsonl`.
     pub(super) staging: String,
-    /// The new lease.
     pub(super) lease: Lease,
-    /// The previous lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) previous: Option<Lease>,
     /// Displaced entries that are kept.

@@ -76,7 +76,6 @@ impl LeaseScope {
     }
 }
 
-/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeaseState {

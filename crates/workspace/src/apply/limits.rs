@@ -14,11 +14,9 @@ const GIB: u64 = 1 << 30;
 pub struct Limits {
     /// Files, links and directories of all mounts together.
     pub files: u64,
-    /// Bytes of one file.
     pub file_bytes: u64,
     /// Bytes of all files together.
     pub total_bytes: u64,
-    /// Bytes of a literal.
     pub literal_bytes: u64,
     /// Bytes of a rendered file.
     pub rendered_bytes: u64,
@@ -28,11 +26,9 @@ pub struct Limits {
     pub bundle_files: u64,
     /// Bytes of a skill.
     pub bundle_bytes: u64,
-    /// Bytes of a page.
     pub page_bytes: u64,
     /// Pages of a space, including assets.
     pub space_pages: u64,
-    /// Bytes of a repository.
     pub repository_bytes: u64,
     /// Attachments of a session.
     pub attachments: u64,

@@ -37,7 +37,6 @@ pub(super) enum Move {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         careful: bool,
     },
-    /// Removes an entry.
     Remove {
         target: String,
         parked: String,

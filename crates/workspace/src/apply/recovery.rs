@@ -122,7 +122,6 @@ pub(super) fn has_trash(state: &Dir) -> bool {
     state.open_dir(TRASH).and_then(|trash| trash.names()).is_ok_and(|names| !names.is_empty())
 }
 
-/// Empties the trash.
 pub(super) fn empty_trash(state: &Dir) -> Result<(), Error> {
     let io = state::failed("remove", TRASH);
     let trash = match state.open_dir(TRASH) {

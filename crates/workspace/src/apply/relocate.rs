@@ -8,7 +8,6 @@ use crate::rooted::{Dir, Kind};
 /// The staging name inside a slot that is a mount point.
 pub(super) const INSIDE: &str = ".interlock-staging";
 
-/// Copies one file with a mode.
 pub(super) fn copy_file(from: &Dir, path: &str, to: &Dir, new: &str, mode: u32) -> io::Result<()> {
     let mut input = from.open_file(path)?;
     let mut output = to.create_file(new, mode)?;

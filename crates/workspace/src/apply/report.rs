@@ -85,7 +85,6 @@ pub enum LeaseReason {
 pub struct SlotReport {
     /// The path as the agent sees it.
     pub path: String,
-    /// The access mode.
     pub mode: Mode,
     /// The plan's files and links in it.
     pub files: u64,

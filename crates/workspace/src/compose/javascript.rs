@@ -123,7 +123,6 @@ fn array_index(key: &str) -> Option<u64> {
     key.parse().ok().filter(|index| *index <= MAX_ARRAY_INDEX)
 }
 
-/// The text of a number.
 pub(crate) fn number_text(number: &Number) -> String {
     match number.as_i64() {
         Some(integer) if integer.unsigned_abs() <= canonical::MAX_EXACT_INTEGER => integer.to_string(),

@@ -60,7 +60,6 @@ impl Request {
         Ok(Self { value, mounts })
     }
 
-    /// The whole request.
     pub(super) fn root(&self) -> Member<'_, '_> {
         Member::root(&self.value)
     }
@@ -83,7 +82,6 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The error as an envelope.
     pub fn envelope(&self) -> Envelope {
         match self {
             Self::Json(refusal) => refusal.envelope(),

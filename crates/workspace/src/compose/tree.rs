@@ -7,7 +7,6 @@ use crate::slot::{Mode, Slot, WORKSPACE};
 pub struct Node {
     /// The path below the workspace; a folder of unknown content ends with `/`.
     pub path: String,
-    /// The access mode.
     pub mode: Mode,
     /// The source; `None` for an empty slot.
     pub kind: Option<SourceKind>,

@@ -53,7 +53,6 @@ impl Problems {
         }
     }
 
-    /// An integer in a range.
     pub(super) fn integer(&mut self, member: &Member<'_, '_>, range: RangeInclusive<u64>) -> Option<u64> {
         let number = self.take(member.number())?.as_u64().filter(|number| range.contains(number));
         if number.is_none() {

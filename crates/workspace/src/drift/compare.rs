@@ -314,7 +314,6 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The path below its slot.
 fn below(path: &[u8], slot: usize) -> &[u8] {
     path.get(slot + 1..).unwrap_or_default()
 }

@@ -10,7 +10,6 @@ use crate::slot::Mode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It is missing.
     Missing,
     /// It was not applied.
     Extra,
@@ -39,7 +38,6 @@ pub enum Severity {
     Critical,
 }
 
-/// The location of a drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     /// In a read-only slot.

@@ -29,12 +29,10 @@ pub struct Report {
     pub counts: Counts,
     /// Whether some are not listed. Those are never more severe than listed ones.
     pub truncated: bool,
-    /// The verdict.
     pub verdict: Verdict,
     pub duration_ms: u64,
 }
 
-/// What was scanned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Scanned {
     /// Files, links and everything else except directories.
@@ -56,7 +54,6 @@ pub struct Counts {
     pub critical: u64,
 }
 
-/// One drift.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drift {
@@ -137,7 +134,6 @@ pub enum Verdict {
     Clean,
     /// Some drift, but none critical.
     Dirty,
-    /// Critical drift.
     Critical,
 }
 

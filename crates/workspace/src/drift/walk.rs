@@ -23,7 +23,6 @@ pub(super) const MAX_DEPTH: usize = 256;
 
 /// An entry on disk.
 pub(super) struct Entry {
-    /// Its directory.
     pub(super) dir: Dir,
     pub(super) name: OsString,
     pub(super) seen: Seen,

@@ -29,7 +29,6 @@ pub(super) struct Suspect {
     pub(super) stat: Stat,
 }
 
-/// Its content.
 pub(super) enum Hashed {
     Bytes(blake3::Hash),
     /// It has grown meanwhile.

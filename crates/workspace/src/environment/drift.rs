@@ -102,13 +102,11 @@ pub struct Drift {
     pub after: Option<Value>,
 }
 
-/// A compared environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compared {
     /// Its identity.
     pub snapshot_id: String,
-    /// Its manifest.
     pub manifest_ref: ManifestRef,
 }
 
@@ -128,7 +126,6 @@ pub struct Report {
     pub compared_at: String,
     /// The environment of the last start; `null` at the first start.
     pub baseline: Option<Compared>,
-    /// The current environment.
     pub current: Compared,
     /// All changes, sorted by severity, kind and subject.
     pub drifts: Vec<Drift>,

@@ -81,7 +81,6 @@ pub struct ResolvedSubAgent {
     pub layer: SubAgentLayer,
 }
 
-/// A selected skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedSkill {
     pub slug: String,

@@ -28,7 +28,6 @@ closed! {
     }
 }
 
-/// The platform's variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     pub org_id: String,

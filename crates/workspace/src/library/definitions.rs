@@ -23,7 +23,6 @@ pub(super) fn agent(root: &Dir, group: &str, slug: &str) -> Result<String, Error
     }
 }
 
-/// A section of instructions.
 pub(super) fn instruction(root: &Dir, section: &str) -> Result<String, Error> {
     let path = key::path("instruction", section, || format!("instructions/{section}.md"))?;
     match files::text_if_any(root, &path, DEFINITION)? {

@@ -26,7 +26,6 @@ pub(super) fn folder_if_any(root: &Dir, path: &str) -> Result<Option<Dir>, Error
     }
 }
 
-/// The type of an entry.
 pub(super) fn kind(root: &Dir, path: &str) -> Result<Option<Kind>, Error> {
     let stat = root.stat(path).map_err(|error| refusal(&error, path))?;
     Ok(stat.map(|stat| stat.kind))

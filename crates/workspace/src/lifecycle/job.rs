@@ -6,7 +6,6 @@ use crate::manifest::vocabulary::closed;
 closed! {
     /// The state of a job. A retry is a new job.
     JobState {
-        /// Queued.
         Queued => "queued",
         /// A worker is being found.
         Allocating => "allocating",
@@ -22,7 +21,6 @@ closed! {
         Succeeded => "succeeded",
         /// Ended with a failure.
         Failed => "failed",
-        /// Cancelled.
         Cancelled => "cancelled",
         /// Timed out.
         Expired => "expired",

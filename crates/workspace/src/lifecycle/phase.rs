@@ -26,7 +26,6 @@ closed! {
         ToolsVerifying => "tools_verifying",
         /// The session can become active.
         Ready => "ready",
-        /// It failed.
         Failed => "failed",
     }
 }

@@ -10,7 +10,6 @@ closed! {
         Creating => "creating",
         /// A worker is being found and prepared.
         Provisioning => "provisioning",
-        /// Active.
         Active => "active",
         /// It has no worker; its data is kept.
         Paused => "paused",

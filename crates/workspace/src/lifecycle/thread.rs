@@ -6,9 +6,7 @@ use crate::{Code, Error};
 
 closed! {
     ThreadState {
-        /// Active.
         Active => "active",
-        /// Archived.
         Archived => "archived",
     }
 }

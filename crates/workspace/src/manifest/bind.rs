@@ -110,7 +110,6 @@ impl Manifest {
             .detail("for", allowed))
     }
 
-    /// The values of the inputs.
     fn input_values<'a>(
         &'a self,
         given: &'a Map<String, Value>,

@@ -22,7 +22,6 @@ pub struct CompiledManifest {
     /// Every declared slot, in declaration order.
     #[serde(serialize_with = "in_order")]
     pub mounts: Vec<(Slot, CompiledMount)>,
-    /// Seed files.
     pub seed_files: Vec<CompiledSeed>,
     /// Variables. Credentials are tokens in them.
     pub env: Vec<CompiledEnv>,
@@ -33,7 +32,6 @@ pub struct CompiledManifest {
     pub working_files: Vec<CompiledWorkingFile>,
 }
 
-/// The agent of a [`CompiledManifest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -58,7 +56,6 @@ pub struct CompiledMount {
     pub config: Map<String, Value>,
 }
 
-/// A seed file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -90,7 +87,6 @@ impl CompiledSeedSource {
     }
 }
 
-/// An environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledEnv {

@@ -89,7 +89,6 @@ pub(super) struct Input {
     pub(super) constraints: Constraints,
 }
 
-/// The constraints of an input.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Constraints {
     pub(super) one_of: Option<Vec<Value>>,
@@ -129,7 +128,6 @@ pub(super) enum Expression {
     Object(Vec<(String, Expression)>),
 }
 
-/// A seed file.
 #[derive(Clone, Debug)]
 pub(super) struct SeedFile {
     /// The path as written, which identifies a seed file.
@@ -146,7 +144,6 @@ pub(super) enum SeedSource {
     Template { name: String, vars: Expression },
 }
 
-/// An environment variable.
 #[derive(Clone, Debug)]
 pub(super) struct EnvItem {
     pub(super) name: String,

@@ -47,7 +47,6 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// An error at this location.
     pub(super) fn refuse(&self, code: Code, message: impl fmt::Display) -> Error {
         let error = Error::new(code, format!("{self}: {message}"))
             .detail("file", &*self.file)

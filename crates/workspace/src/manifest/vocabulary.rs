@@ -93,7 +93,6 @@ closed! {
 }
 
 closed! {
-    /// The type of an input.
     InputType {
         String => "string",
         Number => "number",

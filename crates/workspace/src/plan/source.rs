@@ -24,7 +24,6 @@ pub enum Source {
         /// Base64, padded.
         bytes: String,
     },
-    /// The definition of an agent.
     AgentDefinition {
         org_id: String,
         agent_slug: String,
@@ -32,7 +31,6 @@ pub enum Source {
         /// The agent itself, or a delegate.
         agent_mode: AgentMode,
     },
-    /// A skill folder.
     SkillBundle {
         skill_key: String,
     },
@@ -42,7 +40,6 @@ pub enum Source {
         agent_slug: String,
         group_key: String,
     },
-    /// One version of an artifact.
     ArtifactVersion {
         artifact_id: String,
         /// A composed plan may contain any number, a valid one an integer of at least 1.
@@ -74,46 +71,29 @@ pub enum Source {
     DeliverableSpecs {
         contract_key: String,
     },
-    /// Earlier deliverables.
     Deliverables {
         contract_key: String,
     },
-    /// The attachments of a session.
     SessionAttachment {
         session_id: String,
     },
 }
 
-/// The kind of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
-    /// `rendered-agents-md`
     RenderedAgentsMd,
-    /// `rendered-context-json`
     RenderedContextJson,
-    /// `rendered-system-overlay`
     RenderedSystemOverlay,
-    /// `static-literal`
     StaticLiteral,
-    /// `agent-definition`
     AgentDefinition,
-    /// `skill-bundle`
     SkillBundle,
-    /// `instruction-section`
     InstructionSection,
-    /// `artifact-version`
     ArtifactVersion,
-    /// `kb-space`
     KbSpace,
-    /// `kb-pages`
     KbPages,
-    /// `scm-repo`
     ScmRepo,
-    /// `deliverable-specs`
     DeliverableSpecs,
-    /// `deliverables`
     Deliverables,
-    /// `session-attachment`
     SessionAttachment,
 }
 

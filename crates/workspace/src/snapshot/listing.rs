@@ -22,7 +22,6 @@ pub struct Listing {
     pub schema: u32,
     /// The applied plan.
     pub apply_id: String,
-    /// The digest of that plan.
     pub plan_digest: String,
     /// When it was taken, as given by the caller.
     pub created_at: String,
@@ -81,7 +80,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// An excluded entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Excluded {

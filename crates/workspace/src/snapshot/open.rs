@@ -30,7 +30,6 @@ pub struct Snapshot {
     listing: Listing,
 }
 
-/// A member of a snapshot.
 #[derive(Debug)]
 pub struct Member {
     /// The path below the root: safe, in one of the snapshot's slots, after that of its directory.

@@ -24,7 +24,6 @@ const LEVEL: i32 = 3;
 pub struct Request<'a> {
     /// The applied plan.
     pub apply_id: &'a str,
-    /// The digest of that plan.
     pub plan_digest: &'a str,
     /// The current time as a string. It is stored, but not interpreted.
     pub created_at: &'a str,

@@ -15,9 +15,7 @@ const MAX_WAIT_MS: u64 = 5000;
 wire_enum! {
     /// The available mocks.
     pub enum MockId {
-        /// Streamed text.
         StreamText => "stream-text",
-        /// Tool calls.
         ToolCalls => "tool-calls",
         Error => "error",
         /// Only usage counters.
@@ -51,11 +49,9 @@ pub struct StreamMock {
     pub reply: Option<Reply>,
     /// The requested tool calls, as configured.
     pub tool_calls: Vec<Value>,
-    /// The configured failure.
     pub failure: Option<MockFailure>,
 }
 
-/// A configured failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MockFailure {
     pub code: String,

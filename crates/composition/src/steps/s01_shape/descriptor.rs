@@ -123,7 +123,6 @@ pub(super) struct Collection<'c, 'i> {
     pub(super) subject: Subject<'i>,
 }
 
-/// Reads one descriptor.
 pub(super) fn read<'i>(
     map: &'i Map<String, Value>,
     collection: Collection<'_, 'i>,

@@ -216,7 +216,6 @@ impl<'i> Fields<'_, 'i> {
         }
     }
 
-    /// The path of the field `name`.
     pub(crate) fn path_of(&self, name: &str) -> String {
         format!("{}{}.{name}", self.path, self.nested)
     }

@@ -38,7 +38,6 @@ pub struct AgentReasoningDelta {
     pub verbosity: String,
 }
 
-/// An agent called a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentToolCalled {

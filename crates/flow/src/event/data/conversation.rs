@@ -28,7 +28,6 @@ impl ConversationTurn {
     }
 }
 
-/// A conversation started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationOpened {
@@ -46,7 +45,6 @@ pub struct ConversationExchanged {
     pub turn_index: u64,
 }
 
-/// A conversation ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationClosed {

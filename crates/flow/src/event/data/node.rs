@@ -84,7 +84,6 @@ pub struct NodeRetried {
     pub node_id: NodeId,
 }
 
-/// The node was skipped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSkipped {

@@ -26,7 +26,6 @@ wire_enum! {
     }
 }
 
-/// The owner of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     pub principal: Principal,
@@ -43,7 +42,6 @@ pub struct TriggeredBy {
     pub source: String,
 }
 
-/// The run started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted {

@@ -15,7 +15,6 @@ pub(super) struct Layout<'s> {
     pub(super) omitted: usize,
 }
 
-/// The position of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodePosition<'s> {
     pub(super) node: &'s Node,

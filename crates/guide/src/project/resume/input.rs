@@ -53,7 +53,6 @@ pub struct RankingInput {
     pub text_tokens: TokenText,
     /// The tokens of the workflow's id and name.
     pub workflow_tokens: TokenText,
-    /// The tokens of the branch.
     pub branch_tokens: TokenText,
 }
 

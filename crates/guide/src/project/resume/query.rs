@@ -9,7 +9,6 @@ use super::tokens::{TOKEN_BYTES, TokenText, normalise, tokens};
 /// The maximum length of the query text, in characters. The rest is ignored.
 pub const QUERY_CHARACTERS: usize = 256;
 
-/// A resume query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResumeQuery {
     /// Words to search for.

@@ -48,7 +48,6 @@ pub(super) struct Draft {
     pub(super) scopes: Vec<Scope>,
 }
 
-/// A loop.
 pub(super) struct DraftLoop {
     pub(super) path: String,
     /// The author's loop; its body is in `body` instead.

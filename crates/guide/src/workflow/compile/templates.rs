@@ -33,7 +33,6 @@ const PROBE: &str = "wr.templates.capability_probe";
 /// The maximum length of an argument, in bytes. It is repeated wherever the routine cites it.
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
-/// Expands a workflow.
 pub(super) fn expand(context: &mut Context<'_>, source: &Source) -> Vec<Node> {
     let mut expander = Expander { parsed: BTreeMap::new(), stack: Vec::new(), loops: 0, full: false };
     let authored = StepProvenance { source: StepSource::Authored, origin_id: None, injections: Vec::new() };
@@ -54,7 +53,6 @@ pub(super) fn expand(context: &mut Context<'_>, source: &Source) -> Vec<Node> {
 }
 
 struct Expander {
-    /// Parsed templates.
     parsed: BTreeMap<String, Option<Rc<Source>>>,
     /// The templates that are being expanded, to detect recursion.
     stack: Vec<String>,

@@ -17,7 +17,6 @@ use super::{blockers, submitted_kinds};
 use crate::record::{AssessedDimension, Blocker, Normalization};
 use crate::workflow::compiled::{Assessment, ContractPack, Dimension};
 
-/// The contract of assessments.
 pub const CONTRACT_REF: &str = "wr.contracts.assessment";
 /// The kind of their artifacts.
 pub const ARTIFACT_KIND: &str = "wr.assessment";
@@ -108,12 +107,10 @@ pub fn normalise<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str, 
     }
 }
 
-/// The blocker for a missing assessment.
 pub fn missing_blocker(definition: &Assessment, submitted: &[String]) -> Blocker {
     blockers::missing_blocker(&pack_of(definition), submitted)
 }
 
-/// The blocker for an invalid assessment.
 pub fn invalid_blocker(definition: &Assessment, issues: &[String]) -> Blocker {
     blockers::invalid_blocker(&pack_of(definition), issues)
 }

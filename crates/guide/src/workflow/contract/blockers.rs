@@ -27,7 +27,6 @@ pub enum Problem<'a> {
 /// The texts of a blocker, within the budgets of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockerTexts {
-    /// What is wrong.
     pub message: String,
     /// What to do, with an artifact to copy.
     pub suggested_fix: String,

@@ -12,7 +12,6 @@ use crate::workflow::{
 /// What is said of a text or a pattern that the notes lack. The author's message says which.
 const NOT_FOUND: &str = "not found in the notes";
 
-/// The result of evaluating criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriteriaVerdict {
     /// All failed rules, in the order of the text; empty if the notes pass.

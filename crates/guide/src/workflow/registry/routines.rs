@@ -3,7 +3,6 @@
 //! A routine is written in the authoring format. A `templateCall` replaces the calling step by the routine's
 //! steps; `{name}` in titles and prompts is replaced by the argument.
 
-/// A routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routine {
     /// The id that a `templateCall` refers to.

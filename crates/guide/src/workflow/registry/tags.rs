@@ -2,7 +2,6 @@
 
 use super::workflows::{BundledWorkflow, bundled};
 
-/// A tag of workflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The id, as used in filters.

@@ -1,13 +1,11 @@
 //! The bundled workflows.
 
-/// A bundled workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundledWorkflow {
     /// The id, `wr.…`.
     pub id: &'static str,
     /// Its source, as JSON.
     pub source: &'static str,
-    /// Its tags.
     pub tags: &'static [&'static str],
 }
 

@@ -43,7 +43,6 @@ pub(super) const VARIABLE: NameRule = NameRule {
     fix: |_| "Use a name such as `currentItem`.".to_owned(),
 };
 
-/// A function.
 pub(super) const FUNCTION: NameRule = NameRule {
     what: "function name",
     pattern: "a letter or `_`, then letters, digits and `_`, without `()`",

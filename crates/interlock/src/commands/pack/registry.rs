@@ -166,8 +166,8 @@ impl Server {
                 self.down.replace(Some(words.clone()));
                 return SourceError::Unreachable(words);
             }
-            let key_required = CommandErrorCode::KeyRequired.as_str();
-            if matches!(&failure, Failure::Refused(envelope) if envelope.code() == key_required) {
+            if matches!(&failure, Failure::Refused(envelope) if envelope.has_code(CommandErrorCode::KeyRequired))
+            {
                 self.wants_key.replace(Some(failure));
             }
             SourceError::Refused(words)

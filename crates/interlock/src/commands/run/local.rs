@@ -4,14 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use canon::error::Envelope;
+use flow::event::EventKind;
 use flow::id::{Principal, RunId, Tenant, WorkflowId};
-use flow::run::RunStatus;
 use postgres::Role;
 use runs::create::Creation;
 use runs::{Caller, Direct, NewRun, Runs, Scope};
 use serde_json::{Map, Value};
 
-use super::{Started, is_file, show};
+use super::show::{self, Line};
+use super::{Started, is_file};
 use crate::arguments::Run;
 use crate::commands::serve::{
     self, Parts, TENANT, build_runs, folder, open_store_and_keys, refused, register, session_keys,
@@ -61,11 +62,9 @@ pub(super) async fn start(
         time.abort();
     }
     let (snapshot, _) = runs.read(&caller, &run_id).await.map_err(|refusal| refused(&refusal))?;
-    let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or(Value::Null);
     runs.drain().await;
     store.close().await;
-    let status = snapshot["status"].as_str().and_then(RunStatus::parse).unwrap_or_default();
-    Ok(Started { run_id, status, snapshot: Some(snapshot) })
+    Started::read(&snapshot)
 }
 
 async fn from_file(runs: &Runs, path: &Path) -> Result<WorkflowId, Failure> {
@@ -98,12 +97,13 @@ async fn follow(runs: &Runs, run_id: &RunId, quiet: bool) -> Result<(), Failure>
                 None => return Ok(()),
             },
         };
-        for (_, text) in &batch.events {
-            if !quiet {
-                show::event(text)?;
+        let events = batch.decoded().map_err(|refusal| refused(&refusal))?;
+        if !quiet {
+            for event in &events {
+                show::event(&Line::of(event))?;
             }
         }
-        if batch.is_last || batch.events.iter().any(|(_, text)| show::needs_person(text)) {
+        if batch.is_last || events.iter().any(|event| event.kind == EventKind::InterruptRequested) {
             return Ok(());
         }
     }

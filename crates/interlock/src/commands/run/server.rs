@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use flow::event::EventKind;
 use flow::id::RunId;
-use flow::run::RunStatus;
 use serde_json::{Map, Value, json};
 
-use super::{Started, is_file, show};
+use super::show::{self, Line};
+use super::{Started, is_file};
 use crate::arguments::Run;
 use crate::client::{Client, Enough, refused};
 use crate::commands::serve::{Serving, WorkflowFile, read_workflow};
@@ -40,18 +41,25 @@ pub(super) async fn start(
         follow(&client, &run_id, arguments.answering.json).await?;
     }
     let snapshot = client.get(&format!("/v1/runs/{run_id}")).await?;
-    let status = snapshot["status"].as_str().and_then(RunStatus::parse).unwrap_or_default();
-    Ok(Started { run_id, status, snapshot: Some(snapshot) })
+    Started::read(snapshot.to_string().as_bytes())
 }
 
 /// Prints events until the run ends or waits for a person.
 async fn follow(client: &Client, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
     let events = format!("/v1/runs/{run_id}/events?streamMode=debug");
     let show = |text: &str| {
+        let event: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        let kind = EventKind::parse(event["type"].as_str().unwrap_or_default());
         if !quiet {
-            show::event(text)?;
+            let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            show::event(&Line {
+                timestamp: text("/timestamp").to_owned(),
+                kind: &kind,
+                node: text("/nodeId"),
+                message: text("/payload/error/message"),
+            })?;
         }
-        Ok(if show::needs_person(text) { Enough::Yes } else { Enough::No })
+        Ok(if kind == EventKind::InterruptRequested { Enough::Yes } else { Enough::No })
     };
     client.stream(&events, show).await
 }

@@ -18,7 +18,6 @@ const PAGE: usize = 200;
 pub(crate) const KEYS: [&str; 10] =
     ["status", "workflow", "tag", "by", "after", "before", "longer", "shorter", "error", "id"];
 
-/// One condition on a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Status(Vec<RunOutcome>),

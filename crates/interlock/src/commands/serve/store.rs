@@ -16,7 +16,6 @@ use super::open_store;
 use crate::failure::{CommandErrorCode, Failure};
 use crate::settings::Settings;
 
-/// An open store.
 pub(crate) enum Store {
     Embedded(Arc<SqliteRuns>),
     Postgres {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use canon::error::Envelope;
+use runs::ApiCode;
 use serde_json::{Value, json};
 
-use crate::api::{Api, block_on};
+use crate::api::{Api, ServerCode, block_on};
 use crate::arguments::{Globals, WorkflowRegister};
 use crate::commands::serve::{WorkflowFile, read_workflow};
 use crate::contexts::Contexts;
@@ -49,13 +50,16 @@ fn to_server(
     globals: &Globals,
 ) -> Result<Value, Failure> {
     let api = Api::connect(&arguments.target, globals)?;
-    let reply = block_on(api.register(document)).map_err(|failure| match failure {
-        Failure::Refused(envelope) if envelope.code() == "validation_error" => Failure::Refused(Box::new(
-            envelope
-                .suggest(format!("See all problems with `interlock workflow validate {}`.", path.display())),
-        )),
-        failure => failure,
-    })?;
+    let reply =
+        block_on(api.register(document)).map_err(|failure| match failure {
+            Failure::Refused(envelope) if envelope.has_code(ServerCode(ApiCode::ValidationError)) => {
+                Failure::Refused(Box::new(envelope.suggest(format!(
+                    "See all problems with `interlock workflow validate {}`.",
+                    path.display()
+                ))))
+            }
+            failure => failure,
+        })?;
     Ok(
         json!({"kind": "run", "workflowId": reply["workflowId"], "at": format!("context {}", api.name()), "file": path.display().to_string()}),
     )

@@ -67,7 +67,6 @@ impl Walk {
         self.last
     }
 
-    /// The digest of the workflow.
     pub fn workflow_hash(&self) -> Digest {
         Digest::of_bytes(&self.workflow)
     }

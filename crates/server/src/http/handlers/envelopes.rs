@@ -15,6 +15,7 @@ use ai::redact::{Redactor, Secret};
 use ai::trust::Trust;
 use axum::response::Response;
 use executors::Executors;
+use flow::event::EventKind;
 use flow::id::RunId;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use runs::{ApiCode, Refusal};
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use super::super::exchange::CheckedRequest;
 use super::super::response;
 use super::super::route::HandlerResult;
-use super::super::test_log::TestEvent;
+use super::super::test_log::{SeamEvent, TestEvent};
 use super::errors::invalid_argument;
 use super::models::MAX_RUN_ID_BYTES;
 use super::seams;
@@ -250,14 +251,13 @@ impl<'b> ProjectionTarget<'b> {
         let now = call.state.runs.now();
         let ids = projection.events.into_iter().map(|event| {
             let event = TestEvent {
-                kind: event.kind.as_str(),
+                kind: EventKind::parse(event.kind.as_str()),
                 payload: Value::Object(event.payload),
                 cause: projection.causation_id.as_deref(),
                 node: Some(self.node_id),
                 trust: Some(projection.content_trust.as_str()),
             };
-            let event = log.append(tenant, self.run_id, &event, now);
-            event["eventId"].as_str().unwrap_or_default().to_owned()
+            log.append(tenant, self.run_id, event, now).event_id
         });
         let ids: Vec<String> = ids.collect();
         let name = format!("envelope.{}", verdict.outcome.status());
@@ -270,26 +270,26 @@ impl<'b> ProjectionTarget<'b> {
 }
 
 /// The events of a run, including projected ones.
-async fn logged(call: &CheckedRequest, run_id: &str) -> Vec<Value> {
-    let recorded = seams::recorded(call, &RunId::new(run_id)).await;
-    let mut events = recorded.map(|(events, _)| events).unwrap_or_default();
+async fn logged(call: &CheckedRequest, run_id: &str) -> Vec<SeamEvent> {
+    let mut events = seams::recorded(call, &RunId::new(run_id)).await.unwrap_or_default();
     events.extend(call.state.test_log.events(call.caller.tenant.as_str(), run_id));
     events
 }
 
 /// The outcome of an envelope, from the events that it caused. A refused envelope caused none and may be sent again.
-fn from_log(log: &[Value], correlation_id: &str) -> Option<Prior> {
-    let caused: Vec<&Value> = log.iter().filter(|event| event["causationId"] == correlation_id).collect();
+fn from_log(log: &[SeamEvent], correlation_id: &str) -> Option<Prior> {
+    let is_caused = |event: &&SeamEvent| event.causation_id.as_deref() == Some(correlation_id);
+    let caused: Vec<&SeamEvent> = log.iter().filter(is_caused).collect();
     let (envelope_type, envelope_id) = caused.iter().find_map(|event| {
-        let fields = &event["payload"]["fields"];
-        match event["type"].as_str() {
-            Some("log.appended") => Some((fields["envelopeType"].as_str()?, fields["envelopeId"].clone())),
-            Some("interrupt.requested") => Some(("clarification.request", event["payload"]["key"].clone())),
+        let fields = &event.payload["fields"];
+        match event.kind {
+            EventKind::LogAppended => Some((fields["envelopeType"].as_str()?, fields["envelopeId"].clone())),
+            EventKind::InterruptRequested => Some(("clarification.request", event.payload["key"].clone())),
             _ => None,
         }
     })?;
-    let ids: Vec<&Value> = caused.iter().map(|event| &event["eventId"]).collect();
-    let trust = caused.first().and_then(|event| event["contentTrust"].as_str()).unwrap_or("trusted");
+    let ids: Vec<&str> = caused.iter().map(|event| event.event_id.as_str()).collect();
+    let trust = caused.first().and_then(|event| event.content_trust.as_deref()).unwrap_or("trusted");
     let outcome = json!({
         "status": "accepted", "recordedEventIds": ids, "envelopeId": envelope_id,
         "normalizedMeta": {"contentTrust": trust},

@@ -11,6 +11,7 @@ use ai::{cache_key, gate, usage};
 use axum::response::Response;
 use executors::Executors;
 use executors::models::Models;
+use flow::event::EventKind;
 use serde_json::{Value, json};
 
 use super::super::bodies::packs::Nothing;
@@ -101,7 +102,7 @@ pub(in super::super) async fn emit_reliability(call: CheckedRequest) -> HandlerR
         return Ok(nested(400, refused.code(), &refused.to_string()));
     }
     match reliability::check(kind, payload) {
-        Ok(event) => Ok(emitted(&call, event.kind.as_str(), &event.payload.into())),
+        Ok(event) => Ok(emitted(&call, EventKind::parse(event.kind.as_str()), event.payload.into())),
         Err(refused) => Ok(nested(400, refused.code(), &refused.to_string())),
     }
 }
@@ -112,7 +113,7 @@ pub(in super::super) async fn emit_usage(call: CheckedRequest) -> HandlerResult 
         return Ok(refused);
     }
     match usage::check(call.body.get("payload").unwrap_or(&Value::Null)) {
-        Ok(payload) => Ok(emitted(&call, "provider.usage", &payload.into())),
+        Ok(payload) => Ok(emitted(&call, EventKind::ProviderUsage, payload.into())),
         Err(refused) => Ok(nested(400, refused.code(), &refused.to_string())),
     }
 }
@@ -123,18 +124,11 @@ fn unnamed_run(call: &CheckedRequest) -> Option<Response> {
     (!named).then(|| invalid_argument("`runId` is required and must be a string of 1 to 256 bytes"))
 }
 
-fn emitted(call: &CheckedRequest, kind: &str, payload: &Value) -> Response {
+fn emitted(call: &CheckedRequest, kind: EventKind, payload: Value) -> Response {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str);
-    let event = TestEvent {
-        kind,
-        payload: payload.clone(),
-        cause: text("correlationId"),
-        node: text("nodeId"),
-        trust: None,
-    };
+    let event = TestEvent { kind, payload, cause: text("correlationId"), node: text("nodeId"), trust: None };
     let run_id = text("runId").unwrap_or_default();
-    let event =
-        call.state.test_log.append(call.caller.tenant.as_str(), run_id, &event, call.state.runs.now());
+    let event = call.state.test_log.append(call.caller.tenant.as_str(), run_id, event, call.state.runs.now());
     response::json(200, &json!({"event": event}))
 }
 

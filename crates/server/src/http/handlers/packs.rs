@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use executors::Executors;
-use executors::installed::{Unserved, host_facts};
+use executors::installed::{LoadErrorCode, Unserved, host_facts};
 use packs::PackError;
 use packs::agents::{CatalogueEntry, catalogue};
 use packs::install::{HostFacts, InstalledPacks};
@@ -32,7 +32,7 @@ pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
                 Ok(degraded) => (catalogue(manifest, |capability| !facts.gives(capability)), degraded),
                 // The pack is installed but not served.
                 Err(error) => {
-                    let (pack, code) = (manifest.id(), error.code().as_str().to_owned());
+                    let (pack, code) = (manifest.id(), LoadErrorCode::Pack(error.code()));
                     unserved.push(Unserved { pack, code, message: error.to_string() });
                     (Vec::new(), Vec::new())
                 }
@@ -54,7 +54,7 @@ pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
 
 /// A pack that is installed but not served.
 fn unserved_pack(pack: &Unserved) -> Value {
-    json!({"pack": pack.pack, "code": pack.code, "message": pack.message})
+    json!({"pack": pack.pack, "code": pack.code.as_str(), "message": pack.message})
 }
 
 /// `GET /v1/packs/export`

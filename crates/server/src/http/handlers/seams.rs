@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use canon::digest::Digest;
 use flow::event::EventKind;
-use flow::id::{RunId, WorkflowId};
+use flow::id::{NodeId, RunId, WorkflowId};
+use flow::snapshot::RunView;
 use flow::trace::{Attribute, Span};
 use runs::create::Creation;
 use runs::{ApiCode, CreatedRun, Direct, NewRun, Refusal};
@@ -16,6 +17,7 @@ use super::super::bodies::written;
 use super::super::exchange::CheckedRequest;
 use super::super::response;
 use super::super::route::HandlerResult;
+use super::super::test_log::SeamEvent;
 
 /// The maximum number of children in a fan-out.
 const MAX_CHILDREN: usize = 32;
@@ -31,23 +33,22 @@ pub(in super::super) async fn events(call: CheckedRequest) -> HandlerResult {
     let run_id = call.run_id();
     let beside = call.state.test_log.events(call.caller.tenant.as_str(), run_id.as_str());
     let mut events = match recorded(&call, &run_id).await {
-        Ok((events, _)) => events,
+        Ok(events) => events,
         // Seams also record events for runs that do not exist.
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
         Err(refusal) => return Err(refusal),
     };
     events.extend(beside);
-    // Events caused by an envelope have its correlation id as their cause.
-    for (name, member) in [
-        ("type", "type"),
-        ("nodeId", "nodeId"),
-        ("causationId", "causationId"),
-        ("correlationId", "causationId"),
-    ] {
-        if let Some(wanted) = call.query.text(name) {
-            events.retain(|event| event[member] == wanted);
-        }
-    }
+    let is_wanted =
+        |name: &str, found: Option<&str>| call.query.text(name).is_none_or(|wanted| found == Some(wanted));
+    events.retain(|event| {
+        let cause = event.causation_id.as_deref();
+        is_wanted("type", Some(event.kind.as_str()))
+            && is_wanted("nodeId", event.node_id.as_ref().map(NodeId::as_str))
+            && is_wanted("causationId", cause)
+            // Events caused by an envelope have its correlation id as their cause.
+            && is_wanted("correlationId", cause)
+    });
     Ok(response::json(200, &json!({"events": events})))
 }
 
@@ -90,9 +91,8 @@ fn span(span: &Span) -> Value {
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
 pub(in super::super) async fn variables(call: CheckedRequest) -> HandlerResult {
-    let (snapshot, _) = call.state.runs.read(&call.caller, &call.run_id()).await?;
-    let snapshot: Value = serde_json::from_slice(&snapshot).unwrap_or_default();
-    Ok(response::json(200, &json!({"variables": snapshot["variables"]})))
+    let (run, _) = call.state.runs.view(&call.caller, &call.run_id()).await?;
+    Ok(response::json(200, &json!({"variables": run.variables})))
 }
 
 /// `POST /v1/host/sample/test/runs/{runId}/variables`
@@ -154,23 +154,23 @@ pub(in super::super) async fn fan_out(call: CheckedRequest) -> HandlerResult {
         call.state.runs.create(&call.caller, new, Creation::default(), Direct).await?;
     let late = |_| Refusal::unavailable("the child runs did not finish in time", 1);
     let (events, run) = timeout(LONGEST, ended(&call, &run_id)).await.map_err(late)??;
-    Ok(response::json(200, &joined(&events, &run, &ids, &children)))
+    Ok(response::json(200, &joined(events, &run, &ids, &children)))
 }
 
 /// The outcomes of the children, under the names that the caller gave them.
-fn joined(events: &[Value], run: &Value, ids: &[&str], children: &[String]) -> Value {
-    let join = events.iter().find(|event| event["type"] == EventKind::DispatchJoin.as_str());
-    let mut result = join.and_then(|join| join["payload"].as_object().cloned()).unwrap_or_default();
-    let named = run["childRuns"].as_array().into_iter().flatten().map(|child| {
-        let place = children.iter().position(|known| child["workflowId"] == known.as_str());
+fn joined(events: Vec<SeamEvent>, run: &RunView, ids: &[&str], children: &[String]) -> Value {
+    let join = events.into_iter().find(|event| event.kind == EventKind::DispatchJoin);
+    let mut result = join.map_or_else(|| json!({}), |join| join.payload);
+    let named = run.child_runs.iter().map(|child| {
+        let place = children.iter().position(|known| child.workflow_id == *known);
         json!({
             "workflowId": place.and_then(|place| ids.get(place)),
-            "childRunId": child["runId"],
-            "childStatus": child["status"],
+            "childRunId": child.run_id,
+            "childStatus": child.status,
         })
     });
-    result.insert("children".to_owned(), named.collect());
-    Value::Object(result)
+    result["children"] = named.collect();
+    result
 }
 
 fn node(id: &str, type_id: &str, config: &Value) -> Value {
@@ -185,22 +185,21 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
     })
 }
 
-/// The events so far, and the position after them.
-pub(super) async fn recorded(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<Value>, u64), Refusal> {
+/// The events so far.
+pub(super) async fn recorded(call: &CheckedRequest, run_id: &RunId) -> Result<Vec<SeamEvent>, Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     let mut events = Vec::new();
     while let Some(batch) = following.stored().await? {
-        events.extend(batch.events.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()));
+        events.extend(batch.decoded()?.into_iter().map(|event| SeamEvent::logged(run_id, event)));
     }
-    Ok((events, following.position()))
+    Ok(events)
 }
 
 /// Waits until a run ends.
-async fn ended(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<Value>, Value), Refusal> {
+async fn ended(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<SeamEvent>, RunView), Refusal> {
     let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
     while following.stored().await?.is_some() {}
     while following.next().await?.is_some() {}
-    let (snapshot, _) = call.state.runs.read(&call.caller, run_id).await?;
-    let (events, _) = recorded(call, run_id).await?;
-    Ok((events, serde_json::from_slice(&snapshot).unwrap_or_default()))
+    let (run, _) = call.state.runs.view(&call.caller, run_id).await?;
+    Ok((recorded(call, run_id).await?, run))
 }

@@ -26,7 +26,6 @@ pub(super) fn schemas() -> &'static Map<String, Value> {
     &SCHEMAS
 }
 
-/// The schemas of documents.
 fn documents() -> impl Iterator<Item = (String, Value)> {
     let all = [
         ("Error", error()),

@@ -18,7 +18,6 @@ use super::source::Source;
 /// The bodies of an operation, and its statuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
-    /// The request body.
     pub(super) request: Option<Source>,
     /// The body of a reply, if it is JSON.
     pub(super) answer: Option<Source>,

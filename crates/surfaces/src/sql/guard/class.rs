@@ -9,7 +9,6 @@ use sqlparser::ast::{
 use super::{Class, Dialect, RESERVED_PREFIX, denied, short};
 use crate::error::SurfaceError;
 
-/// The class of the statement.
 pub(super) fn of(statement: &Statement, dialect: Dialect) -> Result<Class, SurfaceError> {
     let class = top(statement, dialect)?;
     let mut walk = ClassVisitor { dialect, changes: false, statements: 0 };

@@ -198,7 +198,6 @@ pub(super) fn literals<'a>(tokens: impl IntoIterator<Item = &'a Token>) -> BTree
     counts
 }
 
-/// The text of a literal.
 fn literal(token: &Token) -> Option<String> {
     match token {
         Token::Number(digits, _) => Some(digits.clone()),

@@ -95,7 +95,6 @@ fn duty(role: &str) -> &'static str {
     }
 }
 
-/// The purpose of a slot.
 const fn purpose(slot: Slot, mode: Mode) -> &'static str {
     match slot {
         Slot::AgentsMd => "This page.",

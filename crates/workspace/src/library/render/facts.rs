@@ -21,7 +21,6 @@ pub(super) struct Facts {
     pub(super) may_write: Vec<String>,
 }
 
-/// The deliverable.
 #[derive(Debug, PartialEq)]
 pub(super) struct Deliverable {
     pub(super) spec_ref: String,

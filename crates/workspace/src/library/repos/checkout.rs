@@ -22,7 +22,6 @@ const MAX_ANSWER: u64 = 4096;
 
 /// A checkout, removed on drop.
 pub(super) struct Checkout {
-    /// Its commit.
     pub(super) commit: String,
     /// The number of skipped submodules.
     pub(super) submodules: u64,

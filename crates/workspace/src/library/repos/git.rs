@@ -66,7 +66,6 @@ pub(super) const FOLDER: &str = "repository";
 pub(super) struct Git<'a> {
     /// The private folder: home, working directory, and ceiling of searches.
     pub(super) folder: &'a Path,
-    /// The deadline.
     pub(super) deadline: Instant,
     /// Whether the command should stop.
     pub(super) stop: &'a dyn Fn() -> Result<(), Error>,
