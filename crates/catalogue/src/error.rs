@@ -42,11 +42,10 @@ pub(super) fn not_found(workflow_id: &str, known: &[&str], unreadable: &[String]
         let names: Vec<String> = near.iter().map(|id| format!("`{id}`")).collect();
         format!("Did you mean {}? list_workflows lists all ids.", names.join(" or "))
     };
-    let mut envelope =
-        Envelope::new(CatalogueErrorCode::NotFound, format!("Workflow {shown:?} not found."))
-            .suggest(suggestion)
-            .detail("workflowId", shown)
-            .detail("nearest", json!(near));
+    let mut envelope = Envelope::new(CatalogueErrorCode::NotFound, format!("Workflow {shown:?} not found."))
+        .suggest(suggestion)
+        .detail("workflowId", shown)
+        .detail("nearest", json!(near));
     if !unreadable.is_empty() {
         envelope = envelope.detail("unreadableSources", json!(unreadable[..unreadable.len().min(NEAREST)]));
     }
