@@ -136,7 +136,7 @@ async fn unavailable_plugins_show_fallbacks() {
     browser.get("/modules").await.shows(&[
         OWNER,
         "ready",
-        "send what they read to any address, through WebRTC",
+        "send the data that they read to any address through WebRTC",
     ]);
     site.signed_in(READER).await.get("/modules").await.shows(&[OWNER, "readOnly"]);
     std::fs::write(site.packs().join(PACK).join("1.0.0/index.html"), "<p>changed").unwrap();

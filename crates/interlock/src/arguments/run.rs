@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::OutputFormat;
 
-/// Start a run and watch it.
+/// Start a run of a workflow.
 ///
 /// If a server uses the data directory, the run is created there. Otherwise this process runs it,
 /// and the next `serve` continues what is unfinished.
