@@ -73,11 +73,11 @@ fn load_packs(
         modules = modules.with_examples().map_err(|fault| failed(fault.into()))?;
     }
     for Unserved { pack, code, message } in unserved {
-        tracing::warn!(pack, code, message, "pack nodes not loaded");
+        tracing::warn!(pack, code = code.as_str(), message, "pack nodes not loaded");
     }
     let (agents, unserved) = installed::load_agents(installed, host).map_err(failed)?;
     for Unserved { pack, code, message } in unserved {
-        tracing::warn!(pack, code, message, "pack agents not loaded");
+        tracing::warn!(pack, code = code.as_str(), message, "pack agents not loaded");
     }
     Ok((modules, agents))
 }
@@ -86,7 +86,7 @@ fn load_packs(
 fn load_prompts(installed: &InstalledPacks) -> Result<Library, Failure> {
     let (templates, unserved) = installed::prompts(installed).map_err(|error| error.envelope())?;
     for Unserved { pack, code, message } in unserved {
-        tracing::warn!(pack, code, message, "pack prompt not loaded");
+        tracing::warn!(pack, code = code.as_str(), message, "pack prompt not loaded");
     }
     let mut library = Library::new("host");
     templates.into_iter().for_each(|template| library.add(template));
