@@ -76,7 +76,7 @@ pub(crate) async fn stream(
 async fn over(call: Arc<PageRequest>, session: SessionName) {
     tokio::select! {
         () = call.console.sessions.ended.ended(&session) => {}
-        _ = call.console.runs.key_ended(session.key, &call.caller) => {}
+        _ = call.console.runs.keys().ended(session.key, &call.caller) => {}
     }
 }
 
@@ -130,7 +130,7 @@ impl LivePage {
 
     /// The current regions; `None` if the page is gone or the reader may no longer see it.
     async fn render(&mut self) -> Option<Vec<Region>> {
-        let caller = self.call.console.runs.authenticate_hash(self.key).await.ok()?;
+        let caller = self.call.console.runs.keys().authenticate_hash(self.key).await.ok()?;
         if caller != self.call.caller {
             return None;
         }

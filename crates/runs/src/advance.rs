@@ -97,7 +97,7 @@ impl Runs {
         self.recover_first(run_id, &input).await?;
         let (mut attempts, mut place) = (0, None);
         while attempts < ATTEMPTS {
-            if let Some(response) = respond.replayed(self).await? {
+            if let Some(response) = respond.replayed(&self.inner.records).await? {
                 return Ok(response);
             }
             let live = self.inner.live.get_or_insert(run_id);
@@ -118,8 +118,9 @@ impl Runs {
                         self.put_back(run_id, &mut cell, loaded);
                     }
                     drop(cell);
-                    let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
-                    place = Some(self.place(&row.tenant).await?);
+                    let row =
+                        self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+                    place = Some(self.inner.compute.place(&row.tenant).await?);
                     continue;
                 }
             };
@@ -140,7 +141,7 @@ impl Runs {
                     return Err(refusal);
                 }
             };
-            let (response, recorded) = respond.respond(self, result(&loaded.state));
+            let (response, recorded) = respond.respond(&self.inner.records, result(&loaded.state));
             let mut changes = further.clone();
             changes.extend(recorded);
             let (loaded, changes, outcome) =
@@ -160,7 +161,7 @@ impl Runs {
                     self.inner.counters.conflict();
                     tokio::time::sleep(self.conflict_pause(attempts)).await;
                 }
-                Err(error) => return self.settle(error, respond).await,
+                Err(error) => return self.inner.records.settle(error, respond).await,
             }
         }
         Err(Refusal::unavailable("another request is changing the run; retry", 1))
@@ -171,7 +172,7 @@ impl Runs {
         let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempts.saturating_sub(1).min(6));
         let mut random = [0_u8; 2];
         // Without entropy the pause is only less random.
-        let _ = self.inner.options.entropy.fill(&mut random);
+        let _ = self.inner.records.entropy().fill(&mut random);
         longest / 2 + longest * u32::from(u16::from_le_bytes(random)) / (2 * u32::from(u16::MAX))
     }
 
@@ -209,7 +210,14 @@ impl Runs {
         let runs = self.clone();
         let work = move || {
             let Loaded { definition, state } = &mut loaded;
-            let decision = decide(definition, state, input, runs.now(), runs.limits(), &context);
+            let decision = decide(
+                definition,
+                state,
+                input,
+                runs.inner.records.now(),
+                runs.inner.features.limits(),
+                &context,
+            );
             (loaded, decision, context)
         };
         match place {
@@ -248,7 +256,7 @@ impl Runs {
     ) -> Result<(RunState, Decision, Option<ComputePermit>), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let place = match takes_long(&loaded, &input) {
-            true => Some(self.place(&loaded.state.genesis.tenant).await?),
+            true => Some(self.inner.compute.place(&loaded.state.genesis.tenant).await?),
             false => None,
         };
         let (loaded, decision) = self.decide(loaded, input, place.as_ref()).await?;
@@ -300,7 +308,7 @@ impl Runs {
     /// Commits the changes of a decision. If the outcome of the commit is unknown, the log of the run is looked up, because what
     /// follows from a commit must happen if the commit took effect.
     async fn commit_outcome(&self, changes: Vec<Change>, outcome: &Outcome) -> Result<(), CommitError> {
-        let cause = match self.commit(changes).await {
+        let cause = match self.inner.records.commit(changes).await {
             Err(CommitError::OutcomeUnknown(cause)) => cause,
             known => return known,
         };
@@ -329,7 +337,7 @@ impl Runs {
     /// Whether the events of a decision are in the log.
     async fn is_recorded(&self, outcome: &Outcome) -> Result<bool, ReadError> {
         let Some((append, _)) = &outcome.append else { return Ok(false) };
-        let stored = self.store().appends(&outcome.run_id, append.first, 1, 1).await?;
+        let stored = self.inner.records.store().appends(&outcome.run_id, append.first, 1, 1).await?;
         Ok(stored.first() == Some(append))
     }
 
@@ -406,7 +414,7 @@ impl Runs {
                     }
                 }
                 Effect::StoreArtifact { artifact_id, mut document } => {
-                    self.redact(&state.genesis.tenant, &mut document);
+                    self.inner.records.secrets().redact(&state.genesis.tenant, &mut document);
                     changes.push(Change::PutArtifact {
                         run_id: run_id.clone(),
                         artifact_id,
@@ -416,7 +424,7 @@ impl Runs {
                 Effect::InterruptRaised { node_id } => self.queue_callback(state, &node_id, changes),
                 Effect::InterruptClosed { .. } => closed = true,
                 Effect::EndGuide { ref node_id, ref session_id } => {
-                    changes.push(guide::end_later(run_id, node_id, session_id, self.now()));
+                    changes.push(guide::end_later(run_id, node_id, session_id, self.inner.records.now()));
                     effects.push(effect);
                 }
                 Effect::StartChild(_)
@@ -480,9 +488,9 @@ impl Runs {
         const PLAIN: &str = "names are strings, so this cannot fail";
         let snapshot = Snapshot::of(definition, state, at);
         let tenant = &state.genesis.tenant;
-        if self.inner.resolved.is_known(tenant) {
+        if self.inner.records.secrets().are_known_of(tenant) {
             let mut snapshot = serde_json::to_value(snapshot).expect(PLAIN);
-            self.redact_known(tenant, &mut snapshot);
+            self.inner.records.secrets().redact_known(tenant, &mut snapshot);
             return snapshot.to_string().into_bytes().into();
         }
         let mut bytes = Vec::with_capacity(1024);
@@ -492,14 +500,14 @@ impl Runs {
 
     /// The JSON text of an event, with known secrets removed.
     fn encode(&self, tenant: &Tenant, run_id: &RunId, event: &Event) -> String {
-        if !self.inner.resolved.is_known(tenant) {
+        if !self.inner.records.secrets().are_known_of(tenant) {
             return wire::encode(run_id, event);
         }
         let mut payload = event.payload();
         for name in payload.keys().cloned().collect::<Vec<_>>() {
             let Some(member) = payload.get_mut(&name) else { continue };
             let known = member.clone();
-            self.redact_known(tenant, member);
+            self.inner.records.secrets().redact_known(tenant, member);
             // A secret can equal a word of the protocol, such as the status of a child. It stays where the protocol needs the word,
             // because the run would become unreadable otherwise. Everywhere else it is removed.
             if *member != known && EventData::read(event.kind(), payload.clone()).is_err() {
@@ -519,7 +527,7 @@ impl Runs {
     ) {
         let run_id = &state.genesis.run_id;
         // The snapshot of the last change counts, because readers see the commit as a whole.
-        let at = state.last_event_at.unwrap_or(self.now());
+        let at = state.last_event_at.unwrap_or(self.inner.records.now());
         let snapshot = self.snapshot(definition, state, at);
         for part in events.chunks(COPIED_AT_ONCE) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };

@@ -123,20 +123,20 @@ impl Runs {
         new: NewAnnotation,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         self.visible(caller, run_id).await?;
-        if self.store().annotations(run_id).await?.len() >= MAX_ANNOTATIONS {
+        if self.inner.records.store().annotations(run_id).await?.len() >= MAX_ANNOTATIONS {
             let message = format!("the run has {MAX_ANNOTATIONS} annotations, which is the limit");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxAnnotations", MAX_ANNOTATIONS));
         }
-        let annotation_id = self.new_id("ann_")?;
+        let annotation_id = self.inner.records.new_id("ann_")?;
         let annotation = Annotation {
             actor: Actor { principal_ref: caller.principal.clone() },
             annotation_id: annotation_id.clone(),
-            created_at: self.now().to_rfc3339(),
+            created_at: self.inner.records.now().to_rfc3339(),
             note: new.note,
             signal: new.signal,
             target: Target { event_id: new.event_id, node_id: new.node_id, run_id: run_id.clone() },
@@ -149,26 +149,30 @@ impl Runs {
                 annotation_id: annotation_id.clone(),
                 document: document.into(),
             },
-            self.audited(caller, "run.annotate", &json!({"runId": run_id, "annotationId": annotation_id})),
+            self.inner.records.audited(
+                caller,
+                "run.annotate",
+                &json!({"runId": run_id, "annotationId": annotation_id}),
+            ),
         ];
         let event_text = annotated(run_id, &annotation);
-        let (response, recorded) = respond.respond(self, annotation);
+        let (response, recorded) = respond.respond(&self.inner.records, annotation);
         changes.extend(recorded);
-        match self.commit(changes).await {
+        match self.inner.records.commit(changes).await {
             Ok(()) => {
                 if let Some(live) = self.inner.live.get(run_id) {
                     live.feed.send_annotation(event_text);
                 }
                 Ok(response)
             }
-            Err(error) => self.settle(error, &respond).await,
+            Err(error) => self.inner.records.settle(error, &respond).await,
         }
     }
 
     /// An annotation with secrets removed.
     fn redacted(&self, caller: &Caller, annotation: &Annotation) -> Result<Annotation, Refusal> {
         let mut document = serde_json::to_value(annotation).map_err(unkept)?;
-        self.redact(&caller.tenant, &mut document);
+        self.inner.records.secrets().redact(&caller.tenant, &mut document);
         serde_json::from_value(document).map_err(unkept)
     }
 
@@ -178,7 +182,7 @@ impl Runs {
     /// If there is no such run.
     pub async fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
         self.visible(caller, run_id).await?;
-        let found = self.store().annotations(run_id).await?;
+        let found = self.inner.records.store().annotations(run_id).await?;
         Ok(found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect())
     }
 }

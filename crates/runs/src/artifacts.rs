@@ -76,7 +76,7 @@ impl Runs {
         payload: &Value,
         plugin: &str,
     ) -> Result<String, ArtifactError> {
-        let _place = self.admit().map_err(|refusal| failed(&refusal))?;
+        let _place = self.inner.records.admit().map_err(|refusal| failed(&refusal))?;
         let (seen, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
         if !CHANGING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
@@ -88,7 +88,7 @@ impl Runs {
         let Value::Object(mut members) = document else { return Err(ArtifactError::Failed) };
         members.insert("data".to_owned(), payload.clone());
         let mut document = Value::Object(members);
-        self.redact(&caller.tenant, &mut document);
+        self.inner.records.secrets().redact(&caller.tenant, &mut document);
         let document = document.to_string().into_bytes();
         let version = self.version(run_id, artifact_id, &document);
         let details = json!({"runId": run_id, "artifactId": artifact_id, "plugin": plugin});
@@ -99,9 +99,9 @@ impl Runs {
                 seen: Digest::of_bytes(&seen),
                 document: document.into(),
             },
-            self.audited(caller, "artifact.write", &details),
+            self.inner.records.audited(caller, "artifact.write", &details),
         ];
-        match self.commit(changes).await {
+        match self.inner.records.commit(changes).await {
             Ok(()) => Ok(version),
             // The artifact changed after it was read here.
             Err(CommitError::ArtifactChanged) => {
@@ -138,7 +138,7 @@ impl Runs {
     }
 
     fn version_mac(&self, run_id: &RunId, artifact_id: &ArtifactId, document: &[u8]) -> Hmac<Sha256> {
-        let secret = self.inner.options.token_secrets.first().copied().unwrap_or_default();
+        let secret = self.inner.token_secrets.first().copied().unwrap_or_default();
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).expect("HMAC takes keys of any length");
         mac.update(DOMAIN);
         for part in [run_id.as_str().as_bytes(), artifact_id.as_str().as_bytes(), document] {

@@ -21,7 +21,7 @@ impl Runs {
         reason: Option<&str>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(self).await? {
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let mut results = Vec::with_capacity(run_ids.len());
@@ -30,6 +30,6 @@ impl Runs {
         }
         // Each run was cancelled in its own commit, and cancelling it again changes nothing.
         // So the request can be repeated after a crash here.
-        self.commit_response(Vec::new(), &respond, results).await
+        self.inner.records.commit_response(Vec::new(), &respond, results).await
     }
 }

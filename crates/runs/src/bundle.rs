@@ -42,7 +42,7 @@ impl Runs {
         let row = self.visible(caller, run_id).await?;
         let mut run: Value =
             serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
-        self.redact(&caller.tenant, &mut run);
+        self.inner.records.secrets().redact(&caller.tenant, &mut run);
         let mut reason = None;
         let mut size = FRAME_BYTES + run.to_string().len();
         if size > MAX_SNAPSHOT_BYTES {
@@ -63,7 +63,7 @@ impl Runs {
         let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
         let mut bundle = json!({
             "bundleVersion": "1.0",
-            "generatedAt": self.now().to_rfc3339(),
+            "generatedAt": self.inner.records.now().to_rfc3339(),
             "host": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
             "metrics": {"openwopCost": cost, "nodeCount": nodes, "eventCount": events.len()},
             "run": run,
@@ -89,7 +89,8 @@ impl Runs {
         let mut events = Vec::new();
         let mut next = 0;
         loop {
-            let appends = self.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES).await?;
+            let appends =
+                self.inner.records.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES).await?;
             let Some(last) = appends.last().map(|append| append.last) else { return Ok((events, None)) };
             for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
                 if events.len() >= wanted.max_events {
@@ -100,7 +101,7 @@ impl Runs {
                 let mut event = event.ok_or_else(|| {
                     Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
                 })?;
-                self.redact(&caller.tenant, &mut event);
+                self.inner.records.secrets().redact(&caller.tenant, &mut event);
                 // Plus a comma.
                 wanted.size += event.to_string().len() + 1;
                 if wanted.size > MAX_BUNDLE_BYTES {

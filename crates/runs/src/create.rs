@@ -99,19 +99,22 @@ impl Runs {
         creation: Creation,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let shard = respond.keyed().map(Keyed::shard);
         let (definition, genesis) = self.genesis_beside(caller, new, creation, shard).await?;
         let run_id = genesis.run_id.clone();
-        let audit =
-            self.audited(caller, "run.create", &json!({"runId": run_id, "workflowId": definition.id}));
+        let audit = self.inner.records.audited(
+            caller,
+            "run.create",
+            &json!({"runId": run_id, "workflowId": definition.id}),
+        );
         let created = |status| CreatedRun { run_id, status };
         match self.begin(&definition, genesis, creation.exclusive, vec![audit], &respond, created).await {
             Ok(response) => Ok(response),
-            Err(BeginError::Commit(error)) => self.settle(error, &respond).await,
+            Err(BeginError::Commit(error)) => self.inner.records.settle(error, &respond).await,
             Err(error) => Err(error.into()),
         }
     }
@@ -129,7 +132,10 @@ impl Runs {
             return self.genesis(caller, definition, new, creation, shard);
         }
         let (runs, asking) = (self.clone(), caller.clone());
-        self.beside(&caller.tenant, move || runs.genesis(&asking, definition, new, creation, shard)).await?
+        self.inner
+            .compute
+            .beside(&caller.tenant, move || runs.genesis(&asking, definition, new, creation, shard))
+            .await?
     }
 
     fn genesis(
@@ -142,16 +148,17 @@ impl Runs {
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         drop_unset(&mut new.configurable);
         self.refuse_credential(&new.configurable)?;
-        new.check(&definition, &self.providers())?;
+        new.check(&definition, &self.inner.features.providers())?;
         if let Some(url) = &new.callback_url {
-            self.inner.options.outbound.check(url).map_err(|error| {
+            self.inner.outbound.check(url).map_err(|error| {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
             })?;
         }
         self.check_mock_provider(caller, new.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
-            run_id: new_run_id(self.now().0, shard, &*self.inner.options.entropy).map_err(random_failed)?,
+            run_id: new_run_id(self.inner.records.now().0, shard, self.inner.records.entropy())
+                .map_err(random_failed)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -164,7 +171,7 @@ impl Runs {
             callback_url: new.callback_url,
             parent: None,
             fork: None,
-            created_at: self.now(),
+            created_at: self.inner.records.now(),
             forced_engine_version: creation.forced_engine_version,
             test: caller.test,
             trace: creation.trace.filter(|_| self.is_traced()),
@@ -176,7 +183,8 @@ impl Runs {
     /// Checks that a run may use the mock provider: only if this host serves tests, and with a test key.
     fn check_mock_provider(&self, caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
         let Some(mock) = mock else { return Ok(()) };
-        let served = self.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
+        let served =
+            self.inner.features.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
         let (id, config) = match mock {
             Value::String(id) => (id.as_str(), &Value::Null),
             other => (
@@ -237,7 +245,7 @@ impl Runs {
         let mut changes = vec![created(&genesis, exclusive)];
         let state = RunState::new(definition, Arc::new(genesis));
         let (state, decision, place) = self.decide_new(definition, state, Input::Create).await?;
-        let (response, recorded) = respond.respond(self, result(state.status));
+        let (response, recorded) = respond.respond(&self.inner.records, result(state.status));
         changes.extend(further);
         changes.extend(recorded);
         let (state, changes, outcome) =

@@ -61,7 +61,7 @@ impl Runs {
         let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id).await?;
+        let known = self.inner.records.store().definition(&caller.tenant, &definition.id).await?;
         // Files are loaded at every start and rarely change. Nothing is written for unchanged ones.
         if known.is_none_or(|(digest, _)| digest != definition.digest) {
             let change = Change::PutDefinition {
@@ -69,7 +69,7 @@ impl Runs {
                 workflow_id: definition.id.clone(),
                 digest: definition.digest,
                 document: document.to_string().into_bytes().into(),
-                at: self.now(),
+                at: self.inner.records.now(),
             };
             let committed = self.commit_definition(&caller.tenant, &definition, vec![change]).await;
             self.forget_newest(&caller.tenant, &definition.id);
@@ -90,21 +90,21 @@ impl Runs {
         document: &Value,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let definition = self.checked_beside(caller, document).await?;
         Self::check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id).await?;
+        let known = self.inner.records.store().definition(&caller.tenant, &definition.id).await?;
         let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
         let registered = RegisteredWorkflow {
             workflow_id: definition.id.clone(),
             digest: definition.digest,
             is_new: !is_known,
         };
-        let (response, recorded) = respond.respond(self, registered);
+        let (response, recorded) = respond.respond(&self.inner.records, registered);
         let mut changes = Vec::new();
         if !is_known {
             changes.push(Change::PutDefinition {
@@ -112,14 +112,14 @@ impl Runs {
                 workflow_id: definition.id.clone(),
                 digest: definition.digest,
                 document: document.to_string().into_bytes().into(),
-                at: self.now(),
+                at: self.inner.records.now(),
             });
             let about = json!({"workflowId": definition.id, "digest": definition.digest.to_hex()});
-            changes.push(self.audited(caller, "workflow.register", &about));
+            changes.push(self.inner.records.audited(caller, "workflow.register", &about));
         }
         changes.extend(recorded);
         let committed = match is_known {
-            true => self.commit(changes).await,
+            true => self.inner.records.commit(changes).await,
             false => self.commit_definition(&caller.tenant, &definition, changes).await,
         };
         self.forget_newest(&caller.tenant, &definition.id);
@@ -130,7 +130,7 @@ impl Runs {
                 self.remember(&definition);
                 Ok(response)
             }
-            Err(error) => self.settle(error, &respond).await,
+            Err(error) => self.inner.records.settle(error, &respond).await,
         }
     }
 
@@ -140,15 +140,15 @@ impl Runs {
             return self.checked(document);
         }
         let (runs, document) = (self.clone(), document.clone());
-        self.beside(&caller.tenant, move || runs.checked(&document)).await?
+        self.inner.compute.beside(&caller.tenant, move || runs.checked(&document)).await?
     }
 
     /// Validates a workflow against what this host can run.
     fn checked(&self, document: &Value) -> Result<Definition, Refusal> {
-        let limit = self.limits().max_pattern_bytes;
-        let definition = Definition::check_within(document, &self.capabilities(), limit);
+        let limit = self.inner.features.limits().max_pattern_bytes;
+        let definition = Definition::check_within(document, &self.inner.features.capabilities(), limit);
         let definition = definition.map_err(|problems| refusal(&problems))?;
-        match self.executors().map(|executors| executors.problems(&definition)) {
+        match self.inner.features.executors().map(|executors| executors.problems(&definition)) {
             Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
             _ => Ok(definition),
         }
@@ -181,7 +181,7 @@ impl Runs {
             Refusal::damaged("the workflow cannot be read").because(Cause::new(cause))
         })?;
         // The definition was validated at its registration. If this host no longer serves a feature, the run fails there.
-        let definition = Definition::load(&document, self.limits().max_pattern_bytes)
+        let definition = Definition::load(&document, self.inner.features.limits().max_pattern_bytes)
             .map_err(|problems| refusal(&problems))?;
         if let Some(limit) = definition.patterns.over {
             let (bytes, workflow) = (definition.patterns.bytes, &definition.id);
@@ -211,7 +211,8 @@ impl Runs {
             }
             newest.version
         };
-        let Some((digest, document)) = self.store().definition(tenant, workflow_id).await? else {
+        let Some((digest, document)) = self.inner.records.store().definition(tenant, workflow_id).await?
+        else {
             return Ok(None);
         };
         let definition = self.read_definition(digest, &document)?;
@@ -248,7 +249,7 @@ impl Runs {
         if let Some(definition) = self.remembered(digest) {
             return Ok(Some(definition));
         }
-        match self.store().definition_by_digest(digest).await? {
+        match self.inner.records.store().definition_by_digest(digest).await? {
             Some(document) => self.read_definition(digest, &document).map(Some),
             None => Ok(None),
         }
@@ -259,7 +260,7 @@ impl Runs {
     /// # Errors
     /// If the tenant has no workflow with that id.
     pub async fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
-        let found = self.store().definition(&caller.tenant, workflow_id).await?;
+        let found = self.inner.records.store().definition(&caller.tenant, workflow_id).await?;
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
 
@@ -290,7 +291,7 @@ impl Runs {
         after: Option<&WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
-        Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED)).await?)
+        Ok(self.inner.records.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED)).await?)
     }
 }
 

@@ -100,7 +100,7 @@ impl Runs {
             );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.stopped() => return,
+                () = self.inner.records.stopped() => return,
             }
         }
     }
@@ -149,7 +149,7 @@ impl Runs {
             self.give(parent_id, input).await;
             return Ok(());
         };
-        let parent = self.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
+        let parent = self.inner.records.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
         let genesis = self.genesis_of_child(&parent, child, &definition);
         match self.begin(&definition, genesis, false, Vec::new(), &Direct, |_| ()).await {
@@ -194,7 +194,7 @@ impl Runs {
     }
 
     async fn is_child(&self, parent_id: &RunId, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.store().run(None, run_id).await else { return false };
+        let Ok(Some(row)) = self.inner.records.store().run(None, run_id).await else { return false };
         let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
         genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == *parent_id))
     }
@@ -221,7 +221,7 @@ impl Runs {
                             Ok(Some(_)) => runs.notify_waiting(&parent_id, &run_id).await,
                             _ => break,
                         },
-                        () = runs.stopped() => return,
+                        () = runs.inner.records.stopped() => return,
                     }
                 }
                 if let Ok(loaded) = runs.load(&run_id).await
@@ -252,19 +252,20 @@ impl Runs {
             ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => None,
         };
         let kept = self.kept_of(activity).await?;
-        let claim = Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.now() };
+        let claim =
+            Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.inner.records.now() };
         let progress_reports = ProgressReports::new(self, run_id, activity);
-        let (performed, record) = match self.commit(vec![claim]).await {
+        let (performed, record) = match self.inner.records.commit(vec![claim]).await {
             Ok(()) => {
-                let begun = self.now();
+                let begun = self.inner.records.now();
                 let performed =
                     self.carry_out(tenant, activity, false, kept.as_ref(), &progress_reports).await;
-                self.inner.counters.activity(self.now().since(begun));
+                self.inner.counters.activity(self.inner.records.now().since(begun));
                 (performed, true)
             }
             Err(CommitError::EffectClaimed) => {
                 progress_reports.may_be_recorded();
-                match self.store().effect(id).await? {
+                match self.inner.records.store().effect(id).await? {
                     Some(ClaimedEffect::Finished(recorded)) => {
                         let mut performed = recorded::read(&recorded);
                         // A further attempt finds the failure of the first. The reports of the first attempt were delivered then.
@@ -283,14 +284,14 @@ impl Runs {
         };
         let record = record.then(|| {
             let mut outcome = recorded::write(&performed);
-            self.redact_known(tenant, &mut outcome);
+            self.inner.records.secrets().redact_known(tenant, &mut outcome);
             Change::FinishEffect { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
         });
         let reports = match progress_reports.rest_of(performed.reports).await {
             Ok(reports) => reports,
             // Record the result before the reports are retried, so that an unreadable log does not repeat the effect.
             Err(refusal) => {
-                self.commit(record.into_iter().collect()).await?;
+                self.inner.records.commit(record.into_iter().collect()).await?;
                 return Err(refusal);
             }
         };
@@ -309,7 +310,7 @@ impl Runs {
     async fn place_at_work(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
         let place = tokio::select! {
             biased;
-            () = self.stopped() => None,
+            () = self.inner.records.stopped() => None,
             place = self.inner.places.take(run_id) => place,
         };
         match Ledger::is_wanted(&Book { runs: self, run_id }).await {
@@ -322,7 +323,13 @@ impl Runs {
     async fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
         let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
         let Some(resumption) = &call.resumption else { return Ok(None) };
-        let recorded = self.store().effect(&resumption.invocation).await?.and_then(ClaimedEffect::finished);
+        let recorded = self
+            .inner
+            .records
+            .store()
+            .effect(&resumption.invocation)
+            .await?
+            .and_then(ClaimedEffect::finished);
         Ok(recorded.and_then(|recorded| recorded::read(&recorded).outcome.ok()))
     }
 
@@ -336,7 +343,7 @@ impl Runs {
     ) -> Performed {
         match &activity.request {
             ActivityRequest::SecretFingerprint { secret_id } => {
-                Performed::plain(self.fingerprint(tenant, secret_id))
+                Performed::plain(self.inner.records.secrets().fingerprint(tenant, secret_id))
             }
             ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
             ActivityRequest::Call(call) => {
@@ -347,13 +354,13 @@ impl Runs {
                     node_id: &activity.node_id,
                     invocation: &activity.logical_invocation_id,
                     again,
-                    now: self.now(),
+                    now: self.inner.records.now(),
                     call,
                     kept,
                     ledger: &Book { runs: self, run_id },
                     listener: progress_reports,
                 };
-                match self.executors() {
+                match self.inner.features.executors() {
                     Some(executors) => executors.perform(asked).await,
                     None => Performed::plain(Err(not_served(&call.type_id))),
                 }
@@ -406,22 +413,24 @@ impl Ledger for Book<'_> {
     fn is_wanted(&self) -> Wanted<'_> {
         Box::pin(async move {
             // If the store cannot be read, the run is assumed to continue.
-            let row = self.runs.store().run(None, self.run_id).await;
+            let row = self.runs.inner.records.store().run(None, self.run_id).await;
             row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
         })
     }
 
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
         Box::pin(async move {
-            let at = self.runs.now();
+            let at = self.runs.inner.records.now();
             let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
-            match self.runs.commit(vec![claim]).await {
+            match self.runs.inner.records.commit(vec![claim]).await {
                 Ok(()) => Ok(Claim::New),
-                Err(CommitError::EffectClaimed) => match self.runs.store().effect(&EffectId::new(id)).await {
-                    Ok(Some(ClaimedEffect::Finished(recorded))) => Ok(Claim::Done(recorded)),
-                    Ok(Some(ClaimedEffect::Unfinished) | None) => Ok(Claim::Unknown),
-                    Err(error) => Err(self.unwritable(&error)),
-                },
+                Err(CommitError::EffectClaimed) => {
+                    match self.runs.inner.records.store().effect(&EffectId::new(id)).await {
+                        Ok(Some(ClaimedEffect::Finished(recorded))) => Ok(Claim::Done(recorded)),
+                        Ok(Some(ClaimedEffect::Unfinished) | None) => Ok(Claim::Unknown),
+                        Err(error) => Err(self.unwritable(&error)),
+                    }
+                }
                 Err(error) => Err(self.unwritable(&error)),
             }
         })
@@ -429,7 +438,7 @@ impl Ledger for Book<'_> {
 
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let recorded = self.runs.store().effect(&EffectId::new(id)).await;
+            let recorded = self.runs.inner.records.store().effect(&EffectId::new(id)).await;
             let recorded = recorded.map_err(|error| self.unwritable(&error))?;
             Ok(recorded.and_then(ClaimedEffect::finished))
         })
@@ -437,10 +446,10 @@ impl Ledger for Book<'_> {
 
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let at = self.runs.now();
+            let at = self.runs.inner.records.now();
             let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
             let finish = Change::FinishEffect { id: EffectId::new(id), outcome: noted.into() };
-            match self.runs.commit(vec![claim, finish]).await {
+            match self.runs.inner.records.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),
                 Err(CommitError::EffectClaimed) => self.recall(id).await,
                 Err(error) => Err(self.unwritable(&error)),
@@ -451,7 +460,7 @@ impl Ledger for Book<'_> {
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
         Box::pin(async move {
             let finish = Change::FinishEffect { id: EffectId::new(id), outcome: outcome.into() };
-            self.runs.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
+            self.runs.inner.records.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
         })
     }
 }

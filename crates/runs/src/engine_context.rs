@@ -54,7 +54,7 @@ impl EngineContext {
     }
 
     fn agents(&self) -> Option<&Agents> {
-        self.runs.executors().and_then(Executors::agents)
+        self.runs.inner.features.executors().and_then(Executors::agents)
     }
 }
 
@@ -93,7 +93,7 @@ impl Runs {
             Ok(None) => Ok(Worker::default()),
             // A definition that this version cannot use still exists. Starting it fails with the reason.
             Err(_) => {
-                let exists = self.store().definition(tenant, workflow_id).await?.is_some();
+                let exists = self.inner.records.store().definition(tenant, workflow_id).await?.is_some();
                 Ok(Worker { exists, agent_id: None })
             }
         }
@@ -123,11 +123,11 @@ impl Children for EngineContext {
     }
 
     fn converses(&self) -> bool {
-        self.runs.capabilities().conversation
+        self.runs.inner.features.capabilities().conversation
     }
 
     fn mocks(&self) -> bool {
-        self.runs.capabilities().mock_agent
+        self.runs.inner.features.capabilities().mock_agent
     }
 
     fn threshold(&self, agent_id: &str) -> Option<f64> {

@@ -206,7 +206,7 @@ impl Runs {
         let mut exposed = Exposed::default();
         let mut after: Option<WorkflowId> = None;
         loop {
-            let page = self.store().definitions(tenant, after.as_ref(), MAX_LISTED).await?;
+            let page = self.inner.records.store().definitions(tenant, after.as_ref(), MAX_LISTED).await?;
             for (id, digest) in &page {
                 if let Some(workflow) = self.exposing(tenant, id, *digest).await? {
                     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
@@ -236,7 +236,7 @@ impl Runs {
         }
         let workflow = match self.remembered(digest) {
             Some(workflow) => workflow,
-            None => match self.store().definition(tenant, id).await? {
+            None => match self.inner.records.store().definition(tenant, id).await? {
                 // A definition that only an older version accepted is skipped.
                 Some((digest, document)) => match self.read_definition(digest, &document) {
                     Ok(workflow) => workflow,

@@ -39,7 +39,7 @@ impl Runs {
         let (mut waiting, mut next, mut looked) = (Vec::new(), vec![run_id.to_owned()], 0);
         while let Some(run_id) = next.pop() {
             looked += 1;
-            let row = self.store().run(Some(&caller.tenant), &run_id).await?;
+            let row = self.inner.records.store().run(Some(&caller.tenant), &run_id).await?;
             if row.is_none() || looked > MAX_FAMILY {
                 return Ok(Vec::new());
             }
@@ -73,7 +73,7 @@ impl Runs {
     /// Notifies a run of the status of a child that has not ended.
     pub(super) async fn notify_waiting(&self, parent_id: &RunId, run_id: &RunId) {
         let current_status = async || {
-            let row = self.store().run(None, run_id).await?;
+            let row = self.inner.records.store().run(None, run_id).await?;
             let open = row.map(|row| row.status).filter(|status| !status.is_terminal());
             Ok::<_, Refusal>(open.map(for_parent))
         };
@@ -97,7 +97,7 @@ impl Runs {
             if let Some(live) = self.inner.live.get(&run_id) {
                 live.feed.send_wake();
             }
-            let row = self.store().run(None, &run_id).await.ok().flatten();
+            let row = self.inner.records.store().run(None, &run_id).await.ok().flatten();
             let genesis = row.and_then(|row| serde_json::from_slice::<Genesis>(&row.genesis).ok());
             next = genesis.and_then(|genesis| genesis.parent).map(|parent| parent.run_id);
         }

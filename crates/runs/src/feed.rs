@@ -105,7 +105,7 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
-        let row = self.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row = self.inner.records.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
         // Subscribe before the first read of the store, so that no event in between is missed.
         let messages =
             (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.subscribe());
@@ -133,7 +133,8 @@ impl Following {
         if self.ended {
             return Ok(None);
         }
-        let appends = self.runs.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES).await?;
+        let appends =
+            self.runs.inner.records.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES).await?;
         let events = self.shown(appends.iter().flat_map(|append| lines(append, self.next)));
         let Some((last, text)) = events.last() else { return Ok(None) };
         self.next = last + 1;
@@ -188,7 +189,7 @@ impl Following {
                 Ok(_) | Err(RecvError::Lagged(_)) => self.missed = true,
                 Err(RecvError::Closed) => {
                     // The run left memory, usually because it ended. The store has the rest.
-                    let row = self.runs.store().run(None, &self.run_id).await?;
+                    let row = self.runs.inner.records.store().run(None, &self.run_id).await?;
                     let is_active = row.is_some_and(|row| !row.status.is_terminal());
                     self.messages =
                         is_active.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.subscribe());

@@ -69,8 +69,8 @@ impl Runs {
         mut new: NewFork,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         if let ForkWay::Branch(Overlay { configurable: Some(configurable), .. }) = &mut new.way {
@@ -81,7 +81,7 @@ impl Runs {
         new.fits(&row)?;
         let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard)).await?;
         match self.begin_fork(caller, &definition, genesis, &row, &new, &respond).await {
-            Err(BeginError::Commit(error)) => self.settle(error, &respond).await,
+            Err(BeginError::Commit(error)) => self.inner.records.settle(error, &respond).await,
             Err(error) => Err(error.into()),
             Ok(response) => Ok(response),
         }
@@ -96,8 +96,8 @@ impl Runs {
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let source = genesis_in(row)?;
         let definition = self.pinned_by(&source).await?;
-        let now = self.now();
-        let run_id = new_run_id(now.0, shard, &*self.inner.options.entropy).map_err(random_failed)?;
+        let now = self.inner.records.now();
+        let run_id = new_run_id(now.0, shard, self.inner.records.entropy()).map_err(random_failed)?;
         let mut genesis = Genesis {
             run_id,
             // A fork does not occupy the scope of its source, and a replay sends no callbacks.
@@ -120,7 +120,7 @@ impl Runs {
         if let Some(given) = &overlay.configurable {
             self.refuse_credential(given)?;
         }
-        overlay.lay_over(&definition, &self.providers(), &mut genesis)?;
+        overlay.lay_over(&definition, &self.inner.features.providers(), &mut genesis)?;
         Ok((definition, genesis))
     }
 
@@ -142,13 +142,13 @@ impl Runs {
         if mode == ForkMode::Branch {
             changes.extend(self.inherit(definition, &state, &source_run_id).await?);
         }
-        changes.push(self.audited(
+        changes.push(self.inner.records.audited(
             caller,
             "run.fork",
             &json!({"runId": run_id, "sourceRunId": source_run_id, "fromSeq": from, "mode": mode}),
         ));
         let forked = ForkedRun { run_id, source_run_id, from, mode, status: state.status };
-        let (response, recorded) = respond.respond(self, forked);
+        let (response, recorded) = respond.respond(&self.inner.records, forked);
         changes.extend(recorded);
         self.copy(definition, &state, &copied, &mut changes);
         let prepared = self.prepare(&state, &decision).await;
@@ -180,7 +180,7 @@ impl Runs {
                 (decided, context)
             };
             let (decided, asked) = match is_long(row) {
-                true => self.beside(&caller.tenant, work).await?,
+                true => self.inner.compute.beside(&caller.tenant, work).await?,
                 false => work(),
             };
             context = asked;
@@ -202,19 +202,20 @@ impl Runs {
         let run_id = genesis.run_id.clone();
         let source = Source { run_id: source_run_id, events };
         let copied = source.copied(&run_id, from);
-        let now = self.now();
+        let now = self.inner.records.now();
         match mode {
             ForkMode::Replay => {
                 let genesis = Arc::new(genesis);
                 let (state, decision) =
-                    replay(definition, genesis, source, from, now, self.limits(), context);
+                    replay(definition, genesis, source, from, now, self.inner.features.limits(), context);
                 Ok((copied, state, decision))
             }
             ForkMode::Branch => {
                 let mut state = RunState::fold(definition, Arc::new(genesis), &copied)
                     .map_err(|error| CommitError::Store(Cause::new(error)))?;
-                let decision = decide(definition, &mut state, Input::Fork, now, self.limits(), context)
-                    .map_err(BeginError::Refused)?;
+                let decision =
+                    decide(definition, &mut state, Input::Fork, now, self.inner.features.limits(), context)
+                        .map_err(BeginError::Refused)?;
                 Ok((copied, state, decision))
             }
         }

@@ -65,7 +65,7 @@ fn unmarked(run_id: &RunId, session_id: &str, cause: &(dyn std::error::Error + '
 
 impl Runs {
     fn guided_nodes(&self) -> Option<&GuidedNodes> {
-        self.inner.options.guided_nodes.as_ref()
+        self.inner.guided_nodes.as_ref()
     }
 
     /// Prepares an agent, starts its session and watches it, in its own task: a repository may take minutes to fetch.
@@ -170,7 +170,8 @@ impl Runs {
     ) -> Result<Option<Value>, Trouble> {
         let mut genesis = genesis.clone();
         for _ in 0..MAX_FORKS {
-            let found = self.store().artifact(&genesis.run_id, artifact_id).await.map_err(later)?;
+            let found =
+                self.inner.records.store().artifact(&genesis.run_id, artifact_id).await.map_err(later)?;
             if let Some(document) = found {
                 return Ok(serde_json::from_slice(&document).ok());
             }
@@ -207,7 +208,7 @@ impl Runs {
             );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.stopped() => return None,
+                () = self.inner.records.stopped() => return None,
             }
         }
     }
@@ -227,10 +228,10 @@ impl Runs {
     pub async fn keep_sessions(&self) {
         let Some(path) = self.guided_nodes().cloned() else { return };
         let mut took = Duration::ZERO;
-        while !self.is_stopping() {
+        while !self.inner.records.is_stopping() {
             tokio::select! {
                 () = path.news(took) => {}
-                () = self.stopped() => return,
+                () = self.inner.records.stopped() => return,
             }
             let began = Instant::now();
             let changed = path.changed().await;
@@ -287,7 +288,7 @@ impl Runs {
         session_id: &str,
     ) -> bool {
         if let Some(path) = self.guided_nodes().cloned() {
-            let status = match self.store().run(None, run_id).await {
+            let status = match self.inner.records.store().run(None, run_id).await {
                 Ok(Some(row)) => row.status.as_str().to_owned(),
                 Ok(None) => "unknown".to_owned(),
                 Err(error) => return unmarked(run_id, session_id, &error),
@@ -305,7 +306,7 @@ impl Runs {
             }
         }
         let clear = Change::ClearTimer { run_id: run_id.to_owned(), key: end_key(node_id, session_id) };
-        match self.commit(vec![clear]).await {
+        match self.inner.records.commit(vec![clear]).await {
             Ok(()) => true,
             Err(error) => unmarked(run_id, session_id, &error),
         }
@@ -332,7 +333,7 @@ impl Runs {
         }
         let Some(path) = self.guided_nodes() else { return };
         let Some(session_id) = self.guided_session(state, node_id) else { return };
-        let now = self.now().0;
+        let now = self.inner.records.now().0;
         let period = Timestamp(now - now % TOKEN_PERIOD_MS);
         let tenant = &state.genesis.tenant;
         // If the session cannot be read now, the details are omitted. Reading the run reports the error.

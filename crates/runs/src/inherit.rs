@@ -19,11 +19,15 @@ impl Runs {
     ) -> Result<Vec<Change>, CommitError> {
         let mut changes = Vec::new();
         for record in inherited(definition, state, source_run_id) {
-            let kept = self.store().effect(&record.source).await;
+            let kept = self.inner.records.store().effect(&record.source).await;
             let kept = kept.map_err(|error| CommitError::Store(Cause::new(error)))?;
             if let Some(outcome) = kept.and_then(ClaimedEffect::finished) {
                 let run_id = state.genesis.run_id.clone();
-                changes.push(Change::ClaimEffect { id: record.own.clone(), run_id, at: self.now() });
+                changes.push(Change::ClaimEffect {
+                    id: record.own.clone(),
+                    run_id,
+                    at: self.inner.records.now(),
+                });
                 changes.push(Change::FinishEffect { id: record.own, outcome });
             }
         }

@@ -114,7 +114,7 @@ impl Runs {
         resume_value: Value,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         let before = self.visible(caller, asked.run_id).await?.status;
         match self.answer(caller, asked, resume_value, respond).await {
             // The run was active when the reply arrived, so the reply lost a race and was not late.
@@ -141,7 +141,11 @@ impl Runs {
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
             via,
         };
-        let audit = self.audited(caller, "interrupt.resolve", &json!({"runId": run_id, "nodeId": node_id}));
+        let audit = self.inner.records.audited(
+            caller,
+            "interrupt.resolve",
+            &json!({"runId": run_id, "nodeId": node_id}),
+        );
         let result = |state: &RunState| asked.answered(state.status);
         match self.advance(run_id, input, vec![audit], respond, result).await {
             // A sender with an API key that repeats an external event gets the response to the first delivery. A token can be used
@@ -169,13 +173,13 @@ impl Runs {
         // Known secrets are removed from the event in the log.
         let is_known = same(event) || {
             let mut kept = event.clone();
-            self.redact_known(&state.genesis.tenant, &mut kept);
+            self.inner.records.secrets().redact_known(&state.genesis.tenant, &mut kept);
             same(&kept)
         };
         if !is_known {
             return Ok(None);
         }
-        self.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
+        self.inner.records.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
     }
 
     /// The interrupt that a token refers to, for the holder of the token.
@@ -200,7 +204,7 @@ impl Runs {
     /// # Errors
     /// If no secret of this host signed the token. An expired token passes, because its request may have a recorded response.
     pub fn check_token_signature(&self, token: &str) -> Result<(), Refusal> {
-        match InterruptToken::verify(token, &self.inner.options.token_secrets, self.now()) {
+        match InterruptToken::verify(token, &self.inner.token_secrets, self.inner.records.now()) {
             Ok(_) | Err(TokenError::Expired) => Ok(()),
             Err(TokenError::Unknown) => Err(unknown_token()),
         }
@@ -208,8 +212,8 @@ impl Runs {
 
     /// A token in the form of version 2 of the protocol. `None` if this host did not sign it, or it has expired.
     pub fn named_token(&self, token: &str) -> Option<String> {
-        let secrets = &self.inner.options.token_secrets;
-        let token = InterruptToken::verify(token, secrets, self.now()).ok()?;
+        let secrets = &self.inner.token_secrets;
+        let token = InterruptToken::verify(token, secrets, self.inner.records.now()).ok()?;
         Some(token.sign_named(secrets.first()?))
     }
 
@@ -223,9 +227,9 @@ impl Runs {
         resume_value: Value,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         // Before the interrupt is looked up, because a repeated reply finds the interrupt that it resolved itself.
-        if let Some(response) = respond.replayed(self).await? {
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let (token, loaded) = self.token(token).await?;
@@ -256,7 +260,7 @@ impl Runs {
         }
         let tenant = &state.genesis.tenant;
         if let Some(holder) = &token.holder
-            && !self.may_respond(tenant, holder).await?
+            && !self.inner.keys.may_respond(tenant, holder).await?
         {
             let message = "the key that this token was issued to was revoked, has expired, or may no \
                            longer respond; request a new token with a key that has `approvals:respond`";
@@ -275,15 +279,13 @@ impl Runs {
     }
 
     async fn token(&self, text: &str) -> Result<(InterruptToken, Loaded), Refusal> {
-        let token =
-            InterruptToken::verify(text, &self.inner.options.token_secrets, self.now()).map_err(|error| {
-                match error {
-                    TokenError::Unknown => unknown_token(),
-                    TokenError::Expired => Refusal::new(
-                        ApiCode::InterruptExpired,
-                        "the token has expired; read the run for a new one",
-                    ),
-                }
+        let token = InterruptToken::verify(text, &self.inner.token_secrets, self.inner.records.now())
+            .map_err(|error| match error {
+                TokenError::Unknown => unknown_token(),
+                TokenError::Expired => Refusal::new(
+                    ApiCode::InterruptExpired,
+                    "the token has expired; read the run for a new one",
+                ),
             })?;
         let loaded = self
             .load(&token.run_id)
@@ -294,9 +296,9 @@ impl Runs {
 
     /// Signs a token for an interrupt. A principal that may not respond gets a token that can only inspect.
     pub(super) fn sign(&self, loaded: &Loaded, interrupt: &Interrupt, to: &Recipient<'_>) -> Option<String> {
-        let secret = self.inner.options.token_secrets.first()?;
+        let secret = self.inner.token_secrets.first()?;
         // Counted from the start of the period, so that repeated reads return the same token for a while.
-        let now = self.now().0;
+        let now = self.inner.records.now().0;
         let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
         let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
         let node = &loaded.definition.nodes[loaded.state.node_index(&interrupt.node_id)?];
@@ -323,13 +325,13 @@ impl Runs {
         reason: Option<String>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         let row = self.visible(caller, run_id).await?;
         if row.status.is_terminal() {
             return self.ended_already(row.status, &respond).await;
         }
         let input = Input::Cancel { reason, by: caller.principal.clone(), parent_run_id: None };
-        let audit = self.audited(caller, "run.cancel", &json!({"runId": run_id}));
+        let audit = self.inner.records.audited(caller, "run.cancel", &json!({"runId": run_id}));
         match self.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
             // The run ended during the cancellation. Respond as if it had ended before.
             Err(refusal) if refusal.code == ApiCode::Conflict => {
@@ -350,10 +352,10 @@ impl Runs {
         status: RunStatus,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(self).await? {
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
-        self.commit_response(Vec::new(), respond, status).await
+        self.inner.records.commit_response(Vec::new(), respond, status).await
     }
 
     /// Pauses a run.
@@ -368,9 +370,9 @@ impl Runs {
         policy: DrainPolicy,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         self.visible(caller, run_id).await?;
-        let audit = self.audited(caller, "run.pause", &json!({"runId": run_id}));
+        let audit = self.inner.records.audited(caller, "run.pause", &json!({"runId": run_id}));
         let result = |state: &RunState| {
             let requested = state.draining.as_ref().map(|draining| draining.since);
             let at = state.paused.map(|(at, _)| at).or(requested);
@@ -390,11 +392,11 @@ impl Runs {
         variables: Map<String, Value>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         self.visible(caller, run_id).await?;
         // Names only: values may be sensitive.
         let names = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
-        let audit = self.audited(caller, "run.assign", &names);
+        let audit = self.inner.records.audited(caller, "run.assign", &names);
         self.advance(run_id, Input::Assign { variables }, vec![audit], &respond, |_| ()).await
     }
 
@@ -409,10 +411,10 @@ impl Runs {
         reason: Option<String>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         self.visible(caller, run_id).await?;
-        let audit = self.audited(caller, "run.resume", &json!({"runId": run_id}));
-        let resumed_at = self.now();
+        let audit = self.inner.records.audited(caller, "run.resume", &json!({"runId": run_id}));
+        let resumed_at = self.inner.records.now();
         self.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await
     }
 }

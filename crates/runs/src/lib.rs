@@ -26,16 +26,16 @@ pub mod caller;
 mod compute_pool;
 pub mod counts;
 pub mod create;
+mod credential;
 pub mod definitions;
 mod effects;
 mod engine_context;
 pub mod exposed;
 mod family;
+pub mod features;
 mod feed;
 pub mod fork;
 mod guide;
-mod health;
-pub mod idempotency;
 mod inherit;
 pub mod interrupts;
 mod keyed_lock;
@@ -46,64 +46,54 @@ mod new_children;
 mod progress;
 pub mod rates;
 pub mod read;
+pub mod records;
 mod recovery;
 pub mod refusal;
 pub mod retention;
-pub mod rotation;
-mod secrets;
 mod timers;
 mod traces;
 pub mod webhooks;
 mod work_limits;
 mod workflow_view;
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use canon::time::Timestamp;
 use executors::Executors;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use guided_node::{GuidedNodes, SessionKeys};
-use ports::Cause;
-use ports::runs::{Change, Commit, CommitError, CommitFuture, RunStore};
+use ports::runs::RunStore;
 use system::secrets::Secrets;
 use system::{Clock, Entropy};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
-pub use self::audit::AuditKey;
-use self::audit::{Anchors, Unsigned};
+use self::audit::{Anchors, Signer};
+pub use self::audit::{Audit, AuditKey};
 pub use self::caller::{Caller, Scope};
 use self::compute_pool::ComputePool;
 use self::counts::{Counters, Counts};
 pub use self::create::{CreatedRun, NewRun, new_run_id};
 use self::definitions::Definitions;
 pub use self::family::{MAX_FAMILY, Waiting};
+pub use self::features::Features;
 pub use self::feed::{Batch, Following};
-use self::health::StoreHealth;
-pub use self::health::Trouble;
-pub use self::idempotency::{Direct, Keyed, Respond, StoredReply, Written};
 use self::keyed_lock::KeyedLock;
-use self::keys::KnownKeys;
-pub use self::keys::{ApiKey, GuidedCaller, KeyError};
+pub use self::keys::{ApiKey, GuidedCaller, KeyError, Keys};
 pub use self::listeners::SilentTrigger;
 use self::live::LiveRuns;
+pub use self::records::idempotency::{Direct, Keyed, Respond, StoredReply, Written};
+use self::records::{CommitListener, random_failed};
+pub use self::records::{MAX_WRITES, Records, Trouble};
 use self::recovery::Recovery;
 pub use self::recovery::RecoveryProgress;
 pub use self::refusal::{ApiCode, Refusal, RefusalKind};
-use self::secrets::Resolved;
 pub use self::traces::{Ended, EndedRuns, MAX_WAITING as MAX_TRACES_WAITING};
 use self::webhooks::Webhooks;
 use self::work_limits::WorkLimits;
 pub use self::work_limits::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
 pub use self::workflow_view::WorkflowLook;
-
-/// The maximum number of writing requests in progress at once. Further requests are refused and can be retried. Each request
-/// holds a few kilobytes and waits for one shared fsync.
-pub const MAX_WRITES: usize = 4096;
 
 /// How long shutdown waits for the work of nodes. Work that is not done by then has an unknown outcome for the next start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -147,110 +137,96 @@ pub struct Runs {
 }
 
 struct Inner {
-    options: Options,
+    records: Arc<Records>,
+    features: Arc<Features>,
+    audit: Arc<Audit>,
+    keys: Arc<Keys>,
+    /// Runs decisions that take long.
+    compute: Arc<ComputePool>,
     definitions: Definitions,
     live: LiveRuns,
-    writes: Semaphore,
     timer_set: Notify,
-    stopping: AtomicBool,
-    stop: Notify,
     delivery_queued: Notify,
     webhooks: Webhooks,
-    unsigned: Unsigned,
-    resolved: Resolved,
     changes: watch::Sender<u64>,
-    withheld: Mutex<BTreeSet<&'static str>>,
     /// Limits the work of nodes in progress.
     places: WorkLimits,
-    /// Runs decisions that take long.
-    heavy: ComputePool,
     /// What remains of the recovery after the start.
     recovery: Recovery,
     one_by_one: KeyedLock,
-    known_keys: KnownKeys,
-    health: StoreHealth,
     counters: Counters,
     /// The tenants whose triggers must be checked.
     listeners: listeners::Changed,
     /// Children that are durable and have not begun.
     newborn: new_children::NewChildren,
+    token_secrets: Vec<[u8; 32]>,
+    public_url: String,
+    outbound: outbound::Client,
+    guided_nodes: Option<GuidedNodes>,
+    ended_runs: Option<EndedRuns>,
 }
 
 impl fmt::Debug for Runs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Runs").field("store", &self.inner.options.store).finish_non_exhaustive()
+        formatter.debug_struct("Runs").field("records", &self.inner.records).finish_non_exhaustive()
     }
 }
 
 impl Runs {
-    /// Creates the service on a store. Runs in progress do not continue before [`Runs::recover`].
+    /// Creates the services on a store. Runs in progress do not continue before [`Runs::recover`].
     pub fn new(options: Options) -> Self {
-        let runs = Self {
-            inner: Arc::new(Inner {
-                options,
-                definitions: Definitions::default(),
-                live: LiveRuns::default(),
-                writes: Semaphore::new(MAX_WRITES),
-                timer_set: Notify::new(),
-                stopping: AtomicBool::new(false),
-                stop: Notify::new(),
-                delivery_queued: Notify::new(),
-                webhooks: Webhooks::default(),
-                unsigned: Unsigned::default(),
-                resolved: Resolved::default(),
-                changes: watch::Sender::new(0),
-                withheld: Mutex::default(),
-                places: WorkLimits::default(),
-                heavy: ComputePool::default(),
-                recovery: Recovery::default(),
-                one_by_one: KeyedLock::default(),
-                known_keys: KnownKeys::default(),
-                health: StoreHealth::default(),
-                counters: Counters::default(),
-                listeners: listeners::Changed::default(),
-                newborn: new_children::NewChildren::default(),
-            }),
+        let signer = Arc::new(Signer::new(options.audit_key, options.anchors));
+        let listener: Arc<dyn CommitListener> = Arc::<Signer>::clone(&signer);
+        let records = Records::new(options.store, options.clock, options.entropy, options.secrets, listener);
+        let records = Arc::new(records);
+        let features = Features::new(options.limits, options.capabilities, options.executors);
+        // The secrets are those of interrupt tokens; the signed data includes the kind.
+        let session_keys = SessionKeys::new(options.token_secrets.clone());
+        let inner = Inner {
+            features: Arc::new(features),
+            audit: Arc::new(Audit::new(Arc::clone(&records), signer)),
+            keys: Arc::new(Keys::new(Arc::clone(&records), session_keys)),
+            compute: Arc::default(),
+            definitions: Definitions::default(),
+            live: LiveRuns::default(),
+            timer_set: Notify::new(),
+            delivery_queued: Notify::new(),
+            webhooks: Webhooks::default(),
+            changes: watch::Sender::new(0),
+            places: WorkLimits::default(),
+            recovery: Recovery::default(),
+            one_by_one: KeyedLock::default(),
+            counters: Counters::default(),
+            listeners: listeners::Changed::default(),
+            newborn: new_children::NewChildren::default(),
+            token_secrets: options.token_secrets,
+            public_url: options.public_url,
+            outbound: options.outbound,
+            guided_nodes: options.guided_nodes,
+            ended_runs: options.ended_runs,
+            records,
         };
-        runs.learn_secrets();
-        runs
+        Self { inner: Arc::new(inner) }
     }
 
-    /// The limits of every run.
-    pub fn limits(&self) -> &Limits {
-        &self.inner.options.limits
+    /// What every service needs: the store, the clock, the commit.
+    pub fn records(&self) -> &Arc<Records> {
+        &self.inner.records
     }
 
-    /// The capabilities that this host serves.
-    pub fn capabilities(&self) -> Capabilities {
-        let own = &self.inner.options.capabilities;
-        let served = self.executors().map_or_else(|| own.clone(), |executors| executors.widen(own));
-        self.withheld().into_iter().fold(served, Capabilities::without)
+    /// What this host can run.
+    pub fn features(&self) -> &Features {
+        &self.inner.features
     }
 
-    /// The discovery flags that are withheld. For tests.
-    pub fn withheld(&self) -> BTreeSet<&'static str> {
-        self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.inner.keys
     }
 
-    /// Stops serving the features of these discovery flags. Registered workflows stay. For tests.
-    pub fn withhold(&self, flags: BTreeSet<&'static str>) {
-        *self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner) = flags;
-    }
-
-    /// The executors of nodes.
-    pub fn executors(&self) -> Option<&Executors> {
-        self.inner.options.executors.as_ref()
-    }
-
-    /// The model providers that callers may choose from.
-    fn providers(&self) -> Vec<&str> {
-        let models = self.executors().and_then(Executors::models);
-        models.map(|models| models.choosable().collect()).unwrap_or_default()
-    }
-
-    /// Creates and verifies session keys. The secrets are those of interrupt tokens; the signed data includes the kind.
-    pub fn session_keys(&self) -> SessionKeys {
-        SessionKeys::new(self.inner.options.token_secrets.clone())
+    /// The audit logs.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// The counters since the start.
@@ -260,117 +236,23 @@ impl Runs {
 
     /// The base URL for clients.
     pub fn public_url(&self) -> &str {
-        &self.inner.options.public_url
+        &self.inner.public_url
     }
 
     /// Refuses further requests that write, and waits until those in progress are done.
     pub async fn drain(&self) {
-        self.inner.stopping.store(true, Ordering::SeqCst);
+        self.inner.records.stop();
         self.inner.timer_set.notify_waiters();
-        self.inner.stop.notify_waiters();
-        // All permits are available again once every write is done.
-        let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
-        let _all = self.inner.writes.acquire_many(all).await;
+        self.inner.records.written().await;
         let _ = tokio::time::timeout(PATIENCE, self.inner.places.idle()).await;
     }
 
     /// Whether the host can serve requests: the store responds, recovery is complete, and the host is not shutting down.
     pub async fn is_ready(&self) -> bool {
-        !self.is_stopping()
+        let records = &self.inner.records;
+        !records.is_stopping()
             && self.recovering().is_none()
-            && self.check_store().await.is_ok()
-            && self.store_trouble().is_none()
+            && records.check_store().await.is_ok()
+            && records.store_trouble().is_none()
     }
-
-    /// Checks that the store responds.
-    ///
-    /// # Errors
-    /// If the store fails. Its error is the source.
-    pub async fn check_store(&self) -> Result<(), Refusal> {
-        self.store().next_timer().await.map(drop).map_err(|error| {
-            Refusal::unavailable("the store of the host does not respond", 5).because(Cause::new(error))
-        })
-    }
-
-    pub fn is_stopping(&self) -> bool {
-        self.inner.stopping.load(Ordering::SeqCst)
-    }
-
-    /// Waits until the host shuts down.
-    pub async fn stopped(&self) {
-        let stop = self.inner.stop.notified();
-        tokio::pin!(stop);
-        // Registered before the check, so that a stop in between is not missed.
-        stop.as_mut().enable();
-        if !self.is_stopping() {
-            stop.await;
-        }
-    }
-
-    /// An unguessable id.
-    fn new_id(&self, prefix: &str) -> Result<String, Refusal> {
-        let mut random = [0_u8; 16];
-        let filled = self.inner.options.entropy.fill(&mut random);
-        filled.map_err(random_failed)?;
-        Ok(format!("{prefix}{}", canon::encoding::hex(&random)))
-    }
-
-    /// The current time of the host's clock.
-    pub fn now(&self) -> Timestamp {
-        Timestamp(self.inner.options.clock.now_ms())
-    }
-
-    fn store(&self) -> &dyn RunStore {
-        &*self.inner.options.store
-    }
-
-    /// Commits changes and waits until they are durable. A caller that stops waiting does not undo the commit.
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
-        let audited = changes.iter().filter_map(|change| match change {
-            Change::Audit { tenant, .. } => Some(tenant.clone()),
-            _ => None,
-        });
-        let audited: Vec<_> = audited.collect();
-        let has_key = changes.iter().any(|change| matches!(change, Change::PutApiKey { .. }));
-        let committed = self.store().commit(Commit { changes });
-        let result = if has_key { self.forget_keys_after(committed).await } else { committed.await };
-        self.inner.health.committed(&result, self.now());
-        result?;
-        self.audit_committed(audited);
-        Ok(())
-    }
-
-    /// Waits for a commit that changes keys, then clears the cached keys. This runs in its own task: the cache must be cleared even
-    /// if the caller stops waiting.
-    async fn forget_keys_after(&self, committed: CommitFuture) -> Result<(), CommitError> {
-        let runs = self.clone();
-        let task = tokio::spawn(async move {
-            let result = committed.await;
-            runs.inner.known_keys.forget();
-            result
-        });
-        // The task does not panic; it ends early only when the runtime shuts down.
-        task.await.unwrap_or(Err(CommitError::Closed))
-    }
-
-    /// A permit for a write, or a refusal if too many are in progress.
-    fn admit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
-        if self.is_stopping() {
-            return Err(Refusal::unavailable("the host is shutting down", 5));
-        }
-        self.inner
-            .writes
-            .try_acquire()
-            .map_err(|_| Refusal::unavailable("the host is overloaded; retry later", 1))
-    }
-}
-
-/// The system failed to provide randomness.
-fn random_failed(error: impl std::error::Error + Send + Sync + 'static) -> Refusal {
-    Refusal::new(
-        ApiCode::InternalError,
-        "the system's random number generator \
-                                          failed",
-    )
-    .because(Cause::new(error))
 }

@@ -112,7 +112,7 @@ impl Runs {
         payload: &Value,
         moved: Option<Change>,
     ) -> Result<Started, Refusal> {
-        let _place = self.admit()?;
+        let _place = self.inner.records.admit()?;
         let Some(definition) = self.definition(&listener.tenant, &listener.workflow_id).await? else {
             return Ok(Started::Unwanted);
         };
@@ -130,7 +130,7 @@ impl Runs {
             message_id: message_id.to_owned(),
             run_id,
         });
-        let extra = vec![claim, self.audited(&caller, "run.create", &about)];
+        let extra = vec![claim, self.inner.records.audited(&caller, "run.create", &about)];
         match self.begin(&definition, genesis, false, extra, &Direct, |_| ()).await {
             Ok(()) => Ok(Started::Now),
             Err(BeginError::Commit(CommitError::MessageClaimed | CommitError::ListenerMoved)) => {
@@ -158,7 +158,8 @@ impl Runs {
             return Err(refusal.detail("fields", problem_values(&problems)));
         }
         Ok(Genesis {
-            run_id: new_run_id(self.now().0, None, &*self.inner.options.entropy).map_err(random_failed)?,
+            run_id: new_run_id(self.inner.records.now().0, None, self.inner.records.entropy())
+                .map_err(random_failed)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             workflow_id: definition.id.clone(),
@@ -171,7 +172,7 @@ impl Runs {
             callback_url: None,
             parent: None,
             fork: None,
-            created_at: self.now(),
+            created_at: self.inner.records.now(),
             forced_engine_version: None,
             test: false,
             trace: None,
@@ -190,18 +191,18 @@ impl Runs {
     /// Removes the claim of a message that was permanently removed from its queue.
     pub async fn forget_message(&self, tenant: &Tenant, message_id: &str) -> Result<(), Refusal> {
         let forget = Change::ForgetMessage { tenant: tenant.to_owned(), message_id: message_id.to_owned() };
-        Ok(self.commit(vec![forget]).await?)
+        Ok(self.inner.records.commit(vec![forget]).await?)
     }
 
     /// The position of a trigger in its stream.
     pub async fn listener_position(&self, listener: &Listener) -> Result<Option<String>, Refusal> {
         let Listener { tenant, workflow_id, trigger } = listener;
-        Ok(self.store().listener_position(tenant, workflow_id, &trigger.consumer).await?)
+        Ok(self.inner.records.store().listener_position(tenant, workflow_id, &trigger.consumer).await?)
     }
 
     /// Moves the position of a trigger without starting a run. Returns whether the position was as expected by the change.
     pub async fn move_listener(&self, moved: Change) -> Result<bool, Refusal> {
-        match self.commit(vec![moved]).await {
+        match self.inner.records.commit(vec![moved]).await {
             Ok(()) => Ok(true),
             Err(CommitError::ListenerMoved) => Ok(false),
             Err(error) => Err(error.into()),
@@ -219,7 +220,12 @@ impl Runs {
         let (mut silent, mut after) = (Vec::new(), None::<(Tenant, WorkflowId)>);
         loop {
             let place = after.as_ref().map(|(tenant, workflow_id)| (tenant, workflow_id));
-            let page = self.store().workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED).await?;
+            let page = self
+                .inner
+                .records
+                .store()
+                .workflows_containing([&kinds[0], &kinds[1]], place, MAX_LISTED)
+                .await?;
             let Some(last) = page.last() else { return Ok(silent) };
             after = Some(last.clone());
             for (tenant, workflow_id) in page {
@@ -241,7 +247,7 @@ impl Runs {
         limit: usize,
     ) -> Result<Vec<(Tenant, WorkflowId)>, Refusal> {
         let after = after.map(|(tenant, workflow_id)| (tenant, workflow_id));
-        Ok(self.store().listening(after, limit).await?)
+        Ok(self.inner.records.store().listening(after, limit).await?)
     }
 
     /// Checks that the triggers of a workflow can be served for a tenant.
@@ -270,7 +276,7 @@ impl Runs {
                 is_listening: definition.triggers.iter().any(|trigger| trigger.enabled),
             });
             all.extend(self.first_places(tenant, definition).await?);
-            match self.commit(all).await {
+            match self.inner.records.commit(all).await {
                 // A concurrent registration already recorded the position.
                 Err(CommitError::ListenerMoved) => {}
                 other => return other,
@@ -284,16 +290,19 @@ impl Runs {
         tenant: &Tenant,
         definition: &Definition,
     ) -> Result<Vec<Change>, CommitError> {
-        let Some(surfaces) = self.executors().and_then(Executors::surfaces) else { return Ok(Vec::new()) };
+        let Some(surfaces) = self.inner.features.executors().and_then(Executors::surfaces) else {
+            return Ok(Vec::new());
+        };
         let now = definition.triggers.iter().filter(|trigger| trigger.enabled && !trigger.from_beginning);
         let mut places = Vec::new();
         for trigger in now.filter(|trigger| trigger.kind == SourceKind::Stream) {
-            let known = self.store().listener_position(tenant, &definition.id, &trigger.consumer).await;
+            let known =
+                self.inner.records.store().listener_position(tenant, &definition.id, &trigger.consumer).await;
             if known.map_err(|error| CommitError::Store(Cause::new(error)))?.is_some() {
                 continue;
             }
             let Ok(name) = SurfaceTenant::new(tenant.as_str()) else { continue };
-            let scope = SurfaceScope::new(name, Timestamp(self.now().0));
+            let scope = SurfaceScope::new(name, Timestamp(self.inner.records.now().0));
             let end = surfaces.queue().stream_read(&scope, trigger.source.clone(), ReadFrom::Now, 1).await;
             // If the server does not respond, the trigger itself retries.
             if let Ok(end) = end {

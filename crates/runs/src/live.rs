@@ -119,7 +119,7 @@ impl Runs {
         input: &Input,
         place: Option<&ComputePermit>,
     ) -> Result<Option<Loaded>, Refusal> {
-        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         let thread = match (is_long(&row), input, place) {
             (false, _, _) => FoldOn::ThisThread,
             (true, Input::Cancel { .. }, _) => FoldOn::UrgentThread,
@@ -131,13 +131,13 @@ impl Runs {
 
     /// Folds a run from its last checkpoint and the events after it.
     pub(super) async fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
-        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         self.load_row(row, FoldOn::ThisThread).await
     }
 
     async fn load_row(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
         let folded = self.folded(row, thread).await;
-        self.noting_damage(folded)
+        self.inner.records.noting_damage(folded)
     }
 
     async fn folded(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
@@ -145,7 +145,7 @@ impl Runs {
         let definition = self.pinned_by(&genesis).await?;
         let checkpoint = match row.next_sequence < CHECKPOINT_EVENTS {
             true => None,
-            false => self.store().run_checkpoint(&row.run_id).await?,
+            false => self.inner.records.store().run_checkpoint(&row.run_id).await?,
         };
         let run_id = row.run_id.clone();
         let restore = move || {
@@ -179,7 +179,7 @@ impl Runs {
         match thread {
             FoldOn::ThisThread => Ok(work()),
             FoldOn::Thread => on_a_thread(work).await,
-            FoldOn::UrgentThread => self.beside_at_once(work).await,
+            FoldOn::UrgentThread => self.inner.compute.beside_at_once(work).await,
         }
     }
 
@@ -193,7 +193,7 @@ impl Runs {
         let checkpoint = Some(state.checkpoint().into());
         let save = Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
         // Nothing waits for this commit: it is only a cache, and the store logs a failure.
-        drop(self.store().commit(Commit { changes: vec![save] }));
+        drop(self.inner.records.store().commit(Commit { changes: vec![save] }));
     }
 
     /// The checkpoint that is part of the commit of these events. There is one if they reach the next multiple of
@@ -207,7 +207,7 @@ impl Runs {
             return (first >= CHECKPOINT_EVENTS).then(|| set(None));
         }
         let is_due = first / CHECKPOINT_EVENTS != state.next_sequence / CHECKPOINT_EVENTS;
-        let is_as_logged = || !self.inner.resolved.is_known(&state.genesis.tenant);
+        let is_as_logged = || !self.inner.records.secrets().are_known_of(&state.genesis.tenant);
         (is_due && is_as_logged()).then(|| set(Some(state.checkpoint().into())))
     }
 
@@ -221,7 +221,7 @@ impl Runs {
         let mut appends: Vec<StoredAppend> = Vec::new();
         loop {
             let next = appends.last().map_or(from, |append| append.last + 1);
-            let page = self.store().appends(run_id, next, 10_000, 16 << 20).await?;
+            let page = self.inner.records.store().appends(run_id, next, 10_000, 16 << 20).await?;
             if page.is_empty() {
                 return Ok(appends);
             }

@@ -60,7 +60,7 @@ impl Runs {
         let reads: Vec<_> = starts
             .into_iter()
             .filter(|child| named.contains(&child.parent.causation_id))
-            .map(|child| (child, self.store().run(None, &child.run_id)))
+            .map(|child| (child, self.inner.records.store().run(None, &child.run_id)))
             .collect();
         let mut found = NamedChildren::default();
         for (child, read) in reads {
@@ -113,7 +113,15 @@ impl Runs {
         let mut changes = vec![created(&genesis, false)];
         let mut state = RunState::new(definition, Arc::new(genesis));
         let context = self.plain_context(&parent.tenant);
-        let began = decide(definition, &mut state, Input::Begin, self.now(), self.limits(), &context).ok()?;
+        let began = decide(
+            definition,
+            &mut state,
+            Input::Begin,
+            self.inner.records.now(),
+            self.inner.features.limits(),
+            &context,
+        )
+        .ok()?;
         self.append(definition, &state, &began.events, subscribers, &mut changes)?;
         Some(changes)
     }
@@ -143,7 +151,7 @@ impl Runs {
             callback_url: None,
             parent: Some(child.parent.clone()),
             fork: None,
-            created_at: self.now(),
+            created_at: self.inner.records.now(),
             forced_engine_version: parent.forced_engine_version,
             test: parent.test,
             trace,

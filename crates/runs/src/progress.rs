@@ -58,7 +58,8 @@ impl<'a> ProgressReports<'a> {
 
     /// The reports of the effect in the log.
     async fn logged(&self) -> Result<Recorded, Refusal> {
-        let row = self.runs.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row =
+            self.runs.inner.records.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())?;
         // Events that a fork copied belong to an effect of its source.
         let from = genesis.fork.map_or(0, |fork| fork.from_sequence);

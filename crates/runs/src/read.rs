@@ -38,13 +38,13 @@ pub struct ParentRun {
 impl Runs {
     /// The genesis of a run of any tenant.
     pub(super) async fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
-        let row = self.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
     }
 
     /// A run of the caller's tenant. Runs of other tenants are not found.
     pub(super) async fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<StoredRun, Refusal> {
-        self.store().run(Some(&caller.tenant), run_id).await?.ok_or_else(Refusal::no_run)
+        self.inner.records.store().run(Some(&caller.tenant), run_id).await?.ok_or_else(Refusal::no_run)
     }
 
     /// The snapshot of a run, and the sequence of its last event, which changes whenever the run does.
@@ -69,7 +69,7 @@ impl Runs {
         if row.status.is_waiting() {
             // Tokens are issued to the reader, so the response differs for another key of the same client.
             let reader = Recipient::caller(caller).tag();
-            tag = format!("{tag}.{}.{reader}", self.now().0 / TOKEN_PERIOD_MS);
+            tag = format!("{tag}.{}.{reader}", self.inner.records.now().0 / TOKEN_PERIOD_MS);
         }
         let (bytes, of_session) = self.shown(caller, row).await?;
         if let Some(of_session) = of_session {
@@ -124,7 +124,7 @@ impl Runs {
     /// # Errors
     /// If the store cannot be read.
     pub async fn tenant_of(&self, run_id: &RunId) -> Result<Option<Tenant>, Refusal> {
-        Ok(self.store().run(None, run_id).await?.map(|row| row.tenant))
+        Ok(self.inner.records.store().run(None, run_id).await?.map(|row| row.tenant))
     }
 
     /// A typed view of a run, and the sequence of its next event. It has no tokens for interrupts.
@@ -158,7 +158,7 @@ impl Runs {
     /// # Errors
     /// If the cursor of the filter is invalid, or the store cannot be read.
     pub async fn list(&self, caller: &Caller, filter: &RunFilter, limit: usize) -> Result<RunPage, Refusal> {
-        Ok(self.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
+        Ok(self.inner.records.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
     }
 
     /// An artifact of a run.
@@ -172,7 +172,7 @@ impl Runs {
         artifact_id: &ArtifactId,
     ) -> Result<Bytes, Refusal> {
         self.visible(caller, run_id).await?;
-        let found = self.store().artifact(run_id, artifact_id).await?;
+        let found = self.inner.records.store().artifact(run_id, artifact_id).await?;
         found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact with this id"))
     }
 
@@ -182,7 +182,7 @@ impl Runs {
     /// If there is no such run.
     pub async fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
         self.visible(caller, run_id).await?;
-        Ok(self.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
+        Ok(self.inner.records.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
     }
 
     /// The workflow that a run is pinned to.
@@ -209,7 +209,7 @@ impl Runs {
         let definition = self.pinned(&row).await?;
         let mask = Mask::of(&definition);
         let limit = limit.clamp(1, MAX_EVENTS);
-        let appends = self.store().appends(run_id, from, limit, PAGE_BYTES).await?;
+        let appends = self.inner.records.store().appends(run_id, from, limit, PAGE_BYTES).await?;
         let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
         let shown = lines.filter_map(|(_, text)| super::feed::shown(mask.as_ref(), run_id, text));
         let events = shown.map(|text| wire::decode_raw(text.as_bytes()).map_err(unreadable_event));

@@ -72,7 +72,7 @@ impl Runs {
     pub async fn find_unrecovered(&self) -> Result<usize, Refusal> {
         let mut found: Vec<RunId> = Vec::new();
         loop {
-            let page = self.store().open_runs(found.last(), PAGE).await?;
+            let page = self.inner.records.store().open_runs(found.last(), PAGE).await?;
             if page.is_empty() {
                 break;
             }
@@ -92,7 +92,7 @@ impl Runs {
         found.sort_unstable();
         let mut recovered = 0;
         for group in found.chunks(AT_ONCE) {
-            if self.is_stopping() {
+            if self.inner.records.is_stopping() {
                 break;
             }
             let tasks: Vec<_> =
@@ -149,13 +149,13 @@ impl Runs {
     }
 
     async fn may_take_long(&self, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.store().run(None, run_id).await else { return false };
+        let Ok(Some(row)) = self.inner.records.store().run(None, run_id).await else { return false };
         self.pinned(&row).await.is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
     /// The cancellation by its parent, if the host stopped before the child received it.
     async fn missed_cancel(&self, run_id: &RunId) -> Option<Input> {
-        let row = self.store().run(None, run_id).await.ok()??;
+        let row = self.inner.records.store().run(None, run_id).await.ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
         let parent = genesis.parent.filter(|_| genesis.fork.is_none())?;
         self.gave_up(&parent.run_id, run_id).await.then(|| parent_cancelled(&parent.run_id))

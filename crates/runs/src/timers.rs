@@ -40,15 +40,15 @@ fn parse_key(text: &str) -> Option<TimerKey> {
 impl Runs {
     /// Fires due timers until the host is drained.
     pub async fn keep_time(&self) {
-        while !self.is_stopping() {
+        while !self.inner.records.is_stopping() {
             // Registered before the store is read, so that a timer that is set meanwhile is not missed.
             let set = self.inner.timer_set.notified();
             tokio::pin!(set);
             set.as_mut().enable();
-            let now = self.now();
-            match self.store().due_timers(now, AT_ONCE).await {
+            let now = self.inner.records.now();
+            match self.inner.records.store().due_timers(now, AT_ONCE).await {
                 Ok(due) if due.is_empty() => {
-                    let wait = match self.store().next_timer().await {
+                    let wait = match self.inner.records.store().next_timer().await {
                         Ok(next) => next
                             .map_or(LONGEST_SLEEP, |timer| Duration::from_millis(timer.at.since(now).max(1))),
                         Err(error) => {
@@ -102,7 +102,7 @@ impl Runs {
                     Err(_) => {}
                 }
             }
-            match runs.commit(vec![clear]).await {
+            match runs.inner.records.commit(vec![clear]).await {
                 Ok(()) => true,
                 Err(error) => unfired(&run_id, &error),
             }

@@ -54,16 +54,16 @@ impl Ended {
 impl Runs {
     /// Whether traces are enabled.
     pub fn is_traced(&self) -> bool {
-        self.inner.options.ended_runs.is_some()
+        self.inner.ended_runs.is_some()
     }
 
     /// How many traces were dropped because the exporter was too slow.
     pub fn traces_lost(&self) -> u64 {
-        self.inner.options.ended_runs.as_ref().map_or(0, |ended| ended.lost.load(Ordering::Relaxed))
+        self.inner.ended_runs.as_ref().map_or(0, |ended| ended.lost.load(Ordering::Relaxed))
     }
 
     pub(super) fn send_traces(&self, run_id: &RunId) {
-        if let Some(ended) = &self.inner.options.ended_runs {
+        if let Some(ended) = &self.inner.ended_runs {
             ended.add(run_id);
         }
     }

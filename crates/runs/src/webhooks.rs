@@ -166,14 +166,14 @@ impl Runs {
         new: NewWebhook,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
-        self.inner.options.outbound.check(&new.url).map_err(|error| {
+        self.inner.outbound.check(&new.url).map_err(|error| {
             Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "url")
         })?;
-        if self.store().webhooks(&caller.tenant).await?.len() >= MAX_WEBHOOKS {
+        if self.inner.records.store().webhooks(&caller.tenant).await?.len() >= MAX_WEBHOOKS {
             let message = format!(
                 "there are already {MAX_WEBHOOKS} subscriptions, which is the limit; \
                                    delete one first"
@@ -187,7 +187,7 @@ impl Runs {
         }
         let secret = match new.secret {
             Some(secret) => secret,
-            None => self.new_id("")? + &self.new_id("")?,
+            None => self.inner.records.new_id("")? + &self.inner.records.new_id("")?,
         };
         if standard {
             self.verify_endpoint(&new.url, &secret).await?;
@@ -198,16 +198,16 @@ impl Runs {
             tags: new.tags,
             secret,
             created_by: caller.principal.clone(),
-            created_at: self.now().0,
+            created_at: self.inner.records.now().0,
             failed: false,
             standard,
             previous: None,
             v2: new.major == Major::V2,
         };
-        let webhook_id = SubscriptionId::new(self.new_id("whk_")?);
+        let webhook_id = SubscriptionId::new(self.inner.records.new_id("whk_")?);
         let changes = vec![
             put(&caller.tenant, &webhook_id, &webhook)?,
-            self.audited(caller, "webhook.register", &json!({"webhookId": webhook_id})),
+            self.inner.records.audited(caller, "webhook.register", &json!({"webhookId": webhook_id})),
         ];
         let registered = RegisteredWebhook {
             id: webhook_id,
@@ -218,7 +218,7 @@ impl Runs {
             secret: Some(webhook.secret).filter(|_| !standard),
             algorithms: new.algorithms,
         };
-        let response = self.commit_response(changes, &respond, registered).await;
+        let response = self.inner.records.commit_response(changes, &respond, registered).await;
         self.inner.webhooks.forget(&caller.tenant);
         response
     }
@@ -233,14 +233,14 @@ impl Runs {
         webhook_id: &SubscriptionId,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let delete =
             Change::DeleteWebhook { tenant: caller.tenant.clone(), webhook_id: webhook_id.to_owned() };
-        let audit = self.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
-        let response = self.commit_response(vec![delete, audit], &respond, ()).await;
+        let audit = self.inner.records.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
+        let response = self.inner.records.commit_response(vec![delete, audit], &respond, ()).await;
         self.inner.webhooks.forget(&caller.tenant);
         response
     }
@@ -265,7 +265,7 @@ impl Runs {
 
     /// A subscription of the caller's tenant.
     async fn own_webhook(&self, caller: &Caller, webhook_id: &SubscriptionId) -> Result<Webhook, Refusal> {
-        let found = self.store().webhooks(&caller.tenant).await?;
+        let found = self.inner.records.store().webhooks(&caller.tenant).await?;
         let found = found.into_iter().find(|(id, _)| id == webhook_id);
         let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
         webhook.ok_or_else(|| Refusal::from(CommitError::NoSuchWebhook))
@@ -280,7 +280,7 @@ impl Runs {
             }
             known.version
         };
-        let stored = self.store().webhooks(tenant).await?.into_iter();
+        let stored = self.inner.records.store().webhooks(tenant).await?.into_iter();
         let found: Vec<_> =
             stored.filter_map(|(id, document)| Some((id, serde_json::from_slice(&document).ok()?))).collect();
         let found = Arc::new(found);

@@ -34,14 +34,14 @@ impl Runs {
         caller: &Caller,
         workflow_id: &WorkflowId,
     ) -> Result<WorkflowLook, Refusal> {
-        let found = self.store().definition(&caller.tenant, workflow_id).await?;
+        let found = self.inner.records.store().definition(&caller.tenant, workflow_id).await?;
         let (digest, document) = found.ok_or_else(no_workflow)?;
         let checked = match self.remembered(digest) {
             Some(definition) => Ok(definition),
             None => match json::read(&document, &limits()) {
                 Ok(value) => {
-                    let limit = self.limits().max_pattern_bytes;
-                    Definition::check_within(&value, &self.capabilities(), limit).map(Arc::new)
+                    let limit = self.inner.features.limits().max_pattern_bytes;
+                    Definition::check_within(&value, &self.inner.features.capabilities(), limit).map(Arc::new)
                 }
                 Err(error) => Err(vec![Problem::at("", error.to_string())]),
             },

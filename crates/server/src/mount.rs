@@ -241,7 +241,7 @@ impl Mount<'_> {
     /// Handles a client's sampling request: a workflow calls a model that its author chose, at the host's
     /// expense.
     async fn sample(&self, message: &Message) -> MountReply {
-        if !self.runs.capabilities().mcp_sampling {
+        if !self.runs.features().capabilities().mcp_sampling {
             return Ok(Err(RpcError::no_method()));
         }
         let exposed = self.runs.exposed(&self.caller.tenant).await?;

@@ -90,16 +90,16 @@ struct TriggerTasks {
 /// Starts runs for messages until the host is drained. When it returns, every received message has its run or is back in its queue. Call it
 /// once, after [`Runs::recover`].
 pub async fn keep_listening(runs: &Runs, observer: TriggerObserver) {
-    let Some(surfaces) = runs.executors().and_then(Executors::surfaces) else { return };
+    let Some(surfaces) = runs.features().executors().and_then(Executors::surfaces) else { return };
     let queue = Arc::clone(surfaces.queue());
     let signals = Arc::new(Signals::default());
     let relay = tokio::spawn(Arc::clone(&signals).relay(queue.watch()));
     let mut tasks = TriggerTasks { runs: runs.clone(), queue, signals, observer, listening: BTreeMap::new() };
     tasks.start_all().await;
-    while !runs.is_stopping() {
+    while !runs.records().is_stopping() {
         tokio::select! {
             changed = runs.registered() => tasks.update(changed).await,
-            () = runs.stopped() => {}
+            () = runs.records().stopped() => {}
         }
     }
     tasks.end_all().await;
@@ -110,7 +110,7 @@ impl TriggerTasks {
     /// Starts the tasks of all workflows with triggers.
     async fn start_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
-        while !self.runs.is_stopping() {
+        while !self.runs.records().is_stopping() {
             match self.runs.listening(after.as_ref(), PAGE).await {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };

@@ -55,7 +55,7 @@ impl TriggerTask {
     }
 
     pub(super) fn scope(&self) -> Scope {
-        Scope::new(self.tenant.clone(), Timestamp(self.runs.now().0))
+        Scope::new(self.tenant.clone(), Timestamp(self.runs.records().now().0))
     }
 
     pub(super) fn is_ending(&self) -> bool {

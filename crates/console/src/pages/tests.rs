@@ -106,7 +106,7 @@ impl TestHost {
             revoked_at: None,
             session: None,
         };
-        self.runs.put_key(hash, &key).await.unwrap();
+        self.runs.keys().put(hash, &key).await.unwrap();
         let sessions =
             Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy), EndedSessions::in_memory());
         let cookie = sessions.begin(hash, Timestamp(SystemClock.now_ms())).unwrap();

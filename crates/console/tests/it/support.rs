@@ -183,7 +183,7 @@ pub(crate) async fn put_key(
         revoked_at,
         session: None,
     };
-    runs.put_key(keys::hash(text), &key).await.unwrap();
+    runs.keys().put(keys::hash(text), &key).await.unwrap();
 }
 
 /// A workflow with a chain of nodes.

@@ -189,7 +189,7 @@ pub(crate) async fn serve(
     // They are recovered while requests are served, so that a run with a slow recovery can be
     // cancelled; `/readyz` reports when all of them continue.
     runs.find_unrecovered().await.map_err(|refusal| refused(&refusal))?;
-    for lost in runs.lost_audit_entries().await.map_err(|refusal| refused(&refusal))? {
+    for lost in runs.audit().lost_entries().await.map_err(|refusal| refused(&refusal))? {
         tracing::error!(
             tenant = lost.tenant.as_str(),
             from = lost.from,
@@ -234,7 +234,7 @@ pub(crate) async fn serve(
         tokio::spawn(keep(&runs, |runs| async move { runs.keep_delivering().await })),
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
-    let signing = tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await }));
+    let signing = tokio::spawn(keep(&runs, |runs| async move { runs.audit().keep_checkpoints().await }));
     let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
     let stored = runs.clone();
     tokio::spawn(async move { triggers::warn_of_silent(&stored).await });

@@ -28,7 +28,7 @@ impl Runs {
     /// Creates a session id for a client from random bytes.
     pub fn name_client(&self, caller: &Caller, random: [u8; 16], elicits: bool) -> String {
         let name = canon::encoding::hex(&random);
-        let Some(secret) = self.inner.options.token_secrets.first().filter(|_| elicits) else { return name };
+        let Some(secret) = self.inner.token_secrets.first().filter(|_| elicits) else { return name };
         signed::seal(Domain::MCP_CLIENT, &Client { name, of: of(caller), elicits }, secret)
     }
 
@@ -37,8 +37,7 @@ impl Runs {
         if session.len() > MAX_NAME_BYTES {
             return false;
         }
-        let client: Option<Client> =
-            signed::open(Domain::MCP_CLIENT, session, &self.inner.options.token_secrets);
+        let client: Option<Client> = signed::open(Domain::MCP_CLIENT, session, &self.inner.token_secrets);
         client.is_some_and(|client| client.elicits && client.of == of(caller))
     }
 }

@@ -51,14 +51,14 @@ struct Call {
 impl Runs {
     /// Delivers due deliveries until the host is drained.
     pub async fn keep_delivering(&self) {
-        while !self.is_stopping() {
+        while !self.inner.records.is_stopping() {
             // Registered before the store is read, so that a delivery that is queued meanwhile is not missed.
             let queued = self.inner.delivery_queued.notified();
             tokio::pin!(queued);
             queued.as_mut().enable();
-            let now = self.now();
-            let wait = match self.store().due_deliveries(now, BATCH).await {
-                Ok(due) if due.is_empty() => match self.store().next_delivery().await {
+            let now = self.inner.records.now();
+            let wait = match self.inner.records.store().due_deliveries(now, BATCH).await {
+                Ok(due) if due.is_empty() => match self.inner.records.store().next_delivery().await {
                     Ok(next) => {
                         next.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.since(now).max(1)))
                     }
@@ -81,7 +81,7 @@ impl Runs {
             tokio::select! {
                 () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
                 () = &mut queued => {}
-                () = self.stopped() => {}
+                () = self.inner.records.stopped() => {}
             }
         }
     }
@@ -104,12 +104,12 @@ impl Runs {
                 tokio::spawn(async move {
                     let began = Instant::now();
                     for delivery in group {
-                        if began.elapsed() > TURN || runs.is_stopping() {
+                        if began.elapsed() > TURN || runs.inner.records.is_stopping() {
                             break;
                         }
                         let id = delivery.delivery_id.clone();
                         let attempted = match runs.attempt(delivery).await {
-                            Ok(changes) => runs.commit(changes).await.map_err(Refusal::from),
+                            Ok(changes) => runs.inner.records.commit(changes).await.map_err(Refusal::from),
                             Err(refusal) => Err(refusal),
                         };
                         if let Err(refusal) = attempted {
@@ -138,7 +138,7 @@ impl Runs {
     /// If the store cannot be read. The delivery stays in the queue, and the attempt does not count.
     async fn attempt(&self, delivery: Delivery) -> Result<Vec<Change>, Refusal> {
         let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
-        let now = self.now();
+        let now = self.inner.records.now();
         if delivery.webhook_id == CALLBACK {
             let Some(call) = self.callback(&delivery).await? else { return Ok(done) };
             return Ok(match self.call(call).await {
@@ -146,7 +146,7 @@ impl Runs {
                 Err(error) => self.again_or_never(&delivery, &error.to_string(), &causes(&error)),
             });
         }
-        let found = self.store().webhook(&delivery.webhook_id).await?;
+        let found = self.inner.records.store().webhook(&delivery.webhook_id).await?;
         let Some((tenant, webhook)) = found.and_then(|(tenant, document)| {
             Some((tenant, serde_json::from_slice::<Webhook>(&document).ok()?))
         }) else {
@@ -184,7 +184,7 @@ impl Runs {
                 let mut changes = self.again_or_never(&delivery, &error.to_string(), &causes(&error));
                 if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
                     // Read again, because its secret may have been rotated during the call.
-                    let found = self.store().webhook(&delivery.webhook_id).await?;
+                    let found = self.inner.records.store().webhook(&delivery.webhook_id).await?;
                     let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
                     let failed = webhook.map(|webhook| Webhook { failed: true, ..webhook });
                     changes.extend(
@@ -204,7 +204,7 @@ impl Runs {
     }
 
     async fn call(&self, call: Call) -> Result<(), CallError> {
-        let outbound = &self.inner.options.outbound;
+        let outbound = &self.inner.outbound;
         let target = outbound.check(&call.url)?;
         let mut headers = vec![("user-agent", AGENT), ("content-type", "application/json")];
         headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
@@ -216,20 +216,20 @@ impl Runs {
     /// Schedules a retry, or buries the delivery if no attempts are left. The dead letter has the reason; the cause is only logged.
     fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Vec<Change> {
         let attempts = delivery.attempts.saturating_add(1);
-        let next = next_attempt(attempts, self.now());
+        let next = next_attempt(attempts, self.inner.records.now());
         // Do not log the address: it may contain a secret.
         tracing::warn!(
             delivery.id = delivery.delivery_id,
             webhook.id = delivery.webhook_id.as_str(),
             attempt = attempts,
-            retry_in_ms = next.map(|due| due.since(self.now())),
+            retry_in_ms = next.map(|due| due.since(self.inner.records.now())),
             cause,
             "a delivery failed",
         );
         let put = Change::PutDelivery {
             delivery_id: delivery.delivery_id.clone(),
             webhook_id: delivery.webhook_id.clone(),
-            due: next.unwrap_or(self.now()),
+            due: next.unwrap_or(self.inner.records.now()),
             attempts,
             body: delivery.body.clone(),
         };
@@ -244,7 +244,7 @@ impl Runs {
         Change::AbandonDelivery {
             delivery_id: delivery.delivery_id.clone(),
             reason: reason.to_owned(),
-            at: self.now(),
+            at: self.inner.records.now(),
         }
     }
 
@@ -303,7 +303,12 @@ impl Runs {
         let mut fork = genesis.fork.clone();
         for _ in 0..MAX_FORKS {
             let Some(source) = fork.take() else {
-                return self.may_respond(&genesis.tenant, &genesis.principal).await.unwrap_or(false);
+                return self
+                    .inner
+                    .keys
+                    .may_respond(&genesis.tenant, &genesis.principal)
+                    .await
+                    .unwrap_or(false);
             };
             match self.genesis_of(&source.source_run_id).await {
                 Ok(source) if source.principal == genesis.principal => fork = source.fork,

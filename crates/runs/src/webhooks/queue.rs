@@ -64,7 +64,7 @@ impl Runs {
                 changes.push(Change::PutDelivery {
                     delivery_id: format!("{webhook_id}:{}", event_id(&genesis.run_id, event.sequence)),
                     webhook_id: webhook_id.clone(),
-                    due: self.now(),
+                    due: self.inner.records.now(),
                     attempts: 0,
                     body: body.into_bytes().into(),
                 });
@@ -82,7 +82,7 @@ impl Runs {
             changes.push(Change::PutDelivery {
                 delivery_id: format!("{CALLBACK}:{}", interrupt.id),
                 webhook_id: SubscriptionId::new(CALLBACK),
-                due: self.now(),
+                due: self.inner.records.now(),
                 attempts: 0,
                 body: body.to_string().into_bytes().into(),
             });

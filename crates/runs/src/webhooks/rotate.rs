@@ -31,8 +31,8 @@ impl Runs {
         secret: String,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.inner.records.admit()?;
+        if let Some(response) = respond.replayed(&self.inner.records).await? {
             return Ok(response);
         }
         let webhook = self.own_webhook(caller, webhook_id).await?;
@@ -42,16 +42,16 @@ impl Runs {
             return Err(Refusal::new(ApiCode::ValidationError, message));
         }
         standard::check_secret(Some(&secret))?;
-        let rotated_at = self.now();
+        let rotated_at = self.inner.records.now();
         let previous_expires_at = rotated_at.plus(OVERLAP_SECONDS * 1000);
         let previous = PreviousSecret { secret: webhook.secret.clone(), expires_at: previous_expires_at.0 };
         let rotated = Webhook { secret, previous: Some(previous), ..webhook };
         let changes = vec![
             put(&caller.tenant, webhook_id, &rotated)?,
-            self.audited(caller, "webhook.rotate", &json!({"webhookId": webhook_id})),
+            self.inner.records.audited(caller, "webhook.rotate", &json!({"webhookId": webhook_id})),
         ];
         let result = RotatedSecret { rotated_at, previous_expires_at };
-        let response = self.commit_response(changes, &respond, result).await;
+        let response = self.inner.records.commit_response(changes, &respond, result).await;
         self.inner.webhooks.forget(&caller.tenant);
         response
     }

@@ -109,10 +109,10 @@ impl Runs {
     /// # Errors
     /// `webhook_endpoint_unverified`, with the reason and no part of the response.
     pub(super) async fn verify_endpoint(&self, url: &str, secret: &str) -> Result<(), Refusal> {
-        let challenge = self.new_id("")?;
+        let challenge = self.inner.records.new_id("")?;
         let body = json!({"type": "openwop.webhook.verification", "challenge": challenge}).to_string();
-        let id = self.new_id("msg_")?;
-        let signed = headers(id, self.now().0 / 1000, body.as_bytes(), &[secret]);
+        let id = self.inner.records.new_id("msg_")?;
+        let signed = headers(id, self.inner.records.now().0 / 1000, body.as_bytes(), &[secret]);
         let mut all = vec![("user-agent", super::deliver::AGENT), ("content-type", "application/json")];
         all.extend(signed.iter().map(|(name, value)| (*name, value.as_str())));
         let unverified = |why: &str| {
@@ -122,7 +122,7 @@ impl Runs {
             );
             Refusal::new(ApiCode::WebhookEndpointUnverified, message).detail("field", "url")
         };
-        let outbound = &self.inner.options.outbound;
+        let outbound = &self.inner.outbound;
         let target = outbound.check(url).map_err(|error| unverified(&error.to_string()))?;
         let call = outbound::Call {
             method: Method::POST,

@@ -336,7 +336,7 @@ async fn only_a_reader_who_may_respond_learns_how_an_agent_connects() {
     );
     let key = connect["key"].as_str().unwrap();
     let now = canon::time::Timestamp(house.clock.now_ms());
-    let grant = house.runs.session_keys().verify(key, now).unwrap();
+    let grant = house.runs.keys().session_keys().verify(key, now).unwrap();
     assert_eq!((grant.tenant.as_str(), grant.session_id.as_str()), ("acme", session.as_str()));
     assert_eq!(shown["interrupt"]["session"]["status"], "in_progress");
 

@@ -111,7 +111,7 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     let asked_for =
         count("SELECT count(*) FROM runs WHERE parent_run_id IS NULL AND genesis NOT LIKE '%sourceRunId%'");
     assert_eq!(creations.count(), asked_for, "one entry for each creation");
-    assert!(runs.audit_verify(&by, None, None).wait().unwrap().is_chain_valid);
+    assert!(runs.audit().verify(&by, None, None).wait().unwrap().is_chain_valid);
 }
 
 /// Sequence numbers without gaps, one end, and no end of a node without its start.

@@ -202,7 +202,7 @@ fn a_drained_host_accepts_no_requests_and_its_clock_ends() {
         };
         let audit = {
             let runs = host.runs.clone();
-            tokio::spawn(async move { runs.keep_checkpoints().await })
+            tokio::spawn(async move { runs.audit().keep_checkpoints().await })
         };
         host.runs.drain().await;
         clock.await.unwrap();

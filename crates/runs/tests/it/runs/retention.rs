@@ -75,7 +75,7 @@ async fn an_expired_run_is_deleted_with_all_its_data() {
     let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
     assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
     assert_eq!(entry["details"]["runIds"], json!([old]));
-    assert!(host.runs.audit_verify(&by, None, None).await.unwrap().is_chain_valid);
+    assert!(host.runs.audit().verify(&by, None, None).await.unwrap().is_chain_valid);
 }
 
 #[tokio::test]

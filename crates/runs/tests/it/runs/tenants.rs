@@ -75,7 +75,7 @@ fn everything_listed(host: &Host, tenant: &str) -> Value {
         "more": next.is_some(),
         "workflows": workflows,
         "webhooks": runs.webhooks(&by).wait().unwrap().into_iter().map(|webhook| webhook.id).collect::<Vec<_>>(),
-        "audit": format!("{:?}", runs.audit_verify(&by, None, None).wait().unwrap()),
+        "audit": format!("{:?}", runs.audit().verify(&by, None, None).wait().unwrap()),
     })
 }
 
@@ -199,31 +199,31 @@ async fn a_rotated_key_is_valid_for_a_while_and_its_successor_immediately() {
         revoked_at: None,
         session: None,
     };
-    host.runs.put_key(keys::hash(&old), &known).await.unwrap();
+    host.runs.keys().put(keys::hash(&old), &known).await.unwrap();
     let by = caller("acme");
-    let elsewhere = host.runs.rotate_key(&caller("other"), keys::hash(&old), 10).await.unwrap_err();
-    let unknown = host.runs.rotate_key(&by, keys::hash("x"), 10).await.unwrap_err();
+    let elsewhere = host.runs.keys().rotate(&caller("other"), keys::hash(&old), 10).await.unwrap_err();
+    let unknown = host.runs.keys().rotate(&by, keys::hash("x"), 10).await.unwrap_err();
     assert_eq!(elsewhere, unknown, "keys of others are not there");
     clock.advance(100);
-    let (new, key) = host.runs.rotate_key(&by, keys::hash(&old), 1000).await.unwrap();
+    let (new, key) = host.runs.keys().rotate(&by, keys::hash(&old), 1000).await.unwrap();
     assert_eq!(
         (key.scopes.clone(), key.test, key.expires_at),
         (vec![Scope::RunsRead], true, Some(1_500_100))
     );
     assert!(new.starts_with(keys::TEST_PREFIX) && new != old);
     for good in [&old, &new] {
-        assert_eq!(host.runs.authenticate(good).await.unwrap().tenant, "acme");
+        assert_eq!(host.runs.keys().authenticate(good).await.unwrap().tenant, "acme");
     }
     // Rotated again soon: the first expiry stays, and is not extended.
-    host.runs.rotate_key(&by, keys::hash(&old), 5000).await.unwrap();
+    host.runs.keys().rotate(&by, keys::hash(&old), 5000).await.unwrap();
     clock.advance(999);
-    assert!(host.runs.authenticate(&old).await.is_ok());
+    assert!(host.runs.keys().authenticate(&old).await.is_ok());
     clock.advance(1);
-    assert_eq!(host.runs.authenticate(&old).await.unwrap_err().code, ApiCode::KeyRevoked);
-    assert!(host.runs.authenticate(&new).await.is_ok());
-    assert_eq!(host.runs.rotate_key(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
+    assert_eq!(host.runs.keys().authenticate(&old).await.unwrap_err().code, ApiCode::KeyRevoked);
+    assert!(host.runs.keys().authenticate(&new).await.is_ok());
+    assert_eq!(host.runs.keys().rotate(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
     clock.advance(500_000);
-    assert_eq!(host.runs.authenticate(&new).await.unwrap_err().code, ApiCode::KeyExpired);
+    assert_eq!(host.runs.keys().authenticate(&new).await.unwrap_err().code, ApiCode::KeyExpired);
     let kept = host.store.api_keys().await.unwrap();
     assert!(
         kept.iter().all(|(_, document)| !String::from_utf8_lossy(document).contains(&new)),
@@ -248,20 +248,20 @@ async fn a_revoked_key_is_invalid_whichever_process_revoked_it() {
         session: None,
     };
     let revoked = ApiKey { revoked_at: Some(1_000_000), ..good.clone() };
-    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::Unauthenticated);
-    host.runs.put_key(keys::hash(&text), &good).await.unwrap();
-    assert!(host.runs.authenticate(&text).await.is_ok(), "a new key is good at once");
-    host.runs.put_key(keys::hash(&text), &revoked).await.unwrap();
-    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::KeyRevoked);
+    assert_eq!(host.runs.keys().authenticate(&text).await.unwrap_err().code, ApiCode::Unauthenticated);
+    host.runs.keys().put(keys::hash(&text), &good).await.unwrap();
+    assert!(host.runs.keys().authenticate(&text).await.is_ok(), "a new key is good at once");
+    host.runs.keys().put(keys::hash(&text), &revoked).await.unwrap();
+    assert_eq!(host.runs.keys().authenticate(&text).await.unwrap_err().code, ApiCode::KeyRevoked);
 
     let (elsewhere, _store) = super::open(host.folder.path(), setup());
     let second = keys::new_key(true, &SystemEntropy).unwrap();
-    elsewhere.put_key(keys::hash(&second), &good).await.unwrap();
-    assert!(host.runs.authenticate(&second).await.is_ok(), "a new key of another process too");
-    elsewhere.put_key(keys::hash(&second), &revoked).await.unwrap();
+    elsewhere.keys().put(keys::hash(&second), &good).await.unwrap();
+    assert!(host.runs.keys().authenticate(&second).await.is_ok(), "a new key of another process too");
+    elsewhere.keys().put(keys::hash(&second), &revoked).await.unwrap();
     clock.advance(1000);
     assert_eq!(
-        host.runs.authenticate(&second).await.unwrap_err().code,
+        host.runs.keys().authenticate(&second).await.unwrap_err().code,
         ApiCode::KeyRevoked,
         "within a second"
     );

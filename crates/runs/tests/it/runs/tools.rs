@@ -507,8 +507,8 @@ async fn unknown_tools_are_refused_when_a_workflow_is_registered() {
         ["mcp:elsewhere:x", "openwop:core.db.sql-execute", "openwop:core.noop", "host:x", "vendor.acme.x"];
     let executors = Executors::new(Options {
         agents: Some(agents(&allowed)),
-        models: scene.host.runs.executors().unwrap().models().cloned(),
-        surfaces: scene.host.runs.executors().unwrap().surfaces().cloned(),
+        models: scene.host.runs.features().executors().unwrap().models().cloned(),
+        surfaces: scene.host.runs.features().executors().unwrap().surfaces().cloned(),
         ..Options::default()
     });
     let other = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
@@ -552,7 +552,7 @@ async fn the_example_keeps_a_note_and_lists_it() {
         reply("There is one note."),
     ])
     .await;
-    let ours = scene.host.runs.executors().unwrap();
+    let ours = scene.host.runs.features().executors().unwrap();
     let executors = Executors::new(Options {
         agents: Some(agents_of_the_example(scene.folder.path())),
         models: ours.models().cloned(),

@@ -70,7 +70,7 @@ pub(super) fn scope(tenant: &str) -> Scope {
 }
 
 pub(super) fn queue_of(runs: &Runs) -> Arc<dyn Queue> {
-    Arc::clone(runs.executors().unwrap().surfaces().unwrap().queue())
+    Arc::clone(runs.features().executors().unwrap().surfaces().unwrap().queue())
 }
 
 pub(super) async fn publish(runs: &Runs, tenant: &str, topic: &str, payload: Value) -> String {

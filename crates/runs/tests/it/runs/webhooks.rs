@@ -413,7 +413,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
             revoked_at: None,
             session: None,
         };
-        host.runs.put_key(runs::keys::hash(id), &key).await.unwrap();
+        host.runs.keys().put(runs::keys::hash(id), &key).await.unwrap();
     }
     let (address, mut received) = receiver(&[200]).await;
     let request = json!({"workflowId": "gated", "callbackUrl": format!("http://{address}/ask")});

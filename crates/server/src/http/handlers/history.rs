@@ -48,7 +48,7 @@ pub(in super::super) async fn verify(call: Call) -> Answered {
     let (runs, caller) = (call.state.runs.clone(), call.caller);
     // Hashing a long log takes seconds, so it runs on a blocking thread.
     let runtime = tokio::runtime::Handle::current();
-    let verify = move || runtime.block_on(runs.audit_verify(&caller, from, to));
+    let verify = move || runtime.block_on(runs.audit().verify(&caller, from, to));
     let verified = tokio::task::spawn_blocking(verify).await;
     let failed = |error| {
         Refusal::new(ApiCode::InternalError, "the log could not be verified; retry")

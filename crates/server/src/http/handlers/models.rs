@@ -26,7 +26,7 @@ const CANARY: &str = "secret-canary-";
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;
 
 fn models(call: &Call) -> Option<&Models> {
-    call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_mocked())
+    call.state.runs.features().executors().and_then(Executors::models).filter(|models| models.is_mocked())
 }
 
 fn not_served() -> Response {
@@ -38,7 +38,7 @@ pub(in super::super) async fn reset(call: Call) -> Answered {
     let Nothing {} = call.body_as()?;
     call.state.correlations.clear();
     call.state.test_log.clear();
-    call.state.runs.withhold(BTreeSet::new());
+    call.state.runs.features().withhold(BTreeSet::new());
     if let Some(models) = models(&call) {
         models.programs().reset();
     }
@@ -133,8 +133,12 @@ fn emitted(call: &Call, kind: &str, payload: &Value) -> Response {
         trust: None,
     };
     let run_id = text("runId").unwrap_or_default();
-    let event =
-        call.state.test_log.append(call.caller.tenant.as_str(), run_id, &event, call.state.runs.now());
+    let event = call.state.test_log.append(
+        call.caller.tenant.as_str(),
+        run_id,
+        &event,
+        call.state.runs.records().now(),
+    );
     response::json(200, &json!({"event": event}))
 }
 

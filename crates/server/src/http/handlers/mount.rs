@@ -118,7 +118,7 @@ fn permit(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
 
 /// Refuses requests if the mount is not served, and requests from foreign web pages.
 pub(super) fn check_served(call: &Call) -> Result<(), Refusal> {
-    if !call.state.runs.capabilities().mcp_mount {
+    if !call.state.runs.features().capabilities().mcp_mount {
         return Err(Refusal::new(ApiCode::NotFound, "this host does not serve workflows over MCP"));
     }
     if call.headers.contains_key(ORIGIN) {

@@ -61,10 +61,10 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
         let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
         return Err(refusal.detail("recovered", recovered).detail("total", total));
     }
-    if let Some(trouble) = call.state.runs.store_trouble() {
+    if let Some(trouble) = call.state.runs.records().store_trouble() {
         return Err(Refusal::unavailable(trouble.as_str(), 30));
     }
-    call.state.runs.check_store().await?;
+    call.state.runs.records().check_store().await?;
     if call.state.runs.is_ready().await {
         Ok(response::json(200, &json!({"status": "ready"})))
     } else {

@@ -110,13 +110,14 @@ async fn carry_out(
     tenant: Tenant,
     args: Map<String, Value>,
 ) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Ok(response::json(
             503,
             &json!({"error": "host_capability_missing", "message": "this host has no surfaces"}),
         ));
     };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     let asked = SurfaceCall { tenant, surface, op: op.to_owned(), args, effect: None, now };
     Ok(match surfaces.call(asked).await {
         Ok(value) => response::json(200, &value),
@@ -143,10 +144,11 @@ fn refused(error: &SurfaceError) -> Response {
 
 /// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
 pub(in super::super) async fn blob(call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     match surfaces.blobs().redeem(call.param("token"), now).await {
         Ok(object) => {
             let mut response = Response::new(Body::from(object.content));
@@ -172,11 +174,11 @@ pub(in super::super) fn room_for_object(
     params: &[(&'static str, String)],
 ) -> Result<Result<usize, Box<Response>>, Refusal> {
     let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
-    let Some(surfaces) = state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = state.runs.features().executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let blobs = surfaces.blobs();
-    let admitted = blobs.admit_put(token, Timestamp(state.runs.now().0));
+    let admitted = blobs.admit_put(token, Timestamp(state.runs.records().now().0));
     Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
 }
 
@@ -190,14 +192,15 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
 
 /// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
 pub(in super::super) async fn put_blob(mut call: Call) -> Answered {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
     // The bytes have no other owner, so they become the content without a copy.
     let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
         Ok(()) => response::json(200, &json!({"ok": true})),
         Err(error) => not_redeemed(&error),

@@ -169,7 +169,7 @@ struct RemoteStores {
 
 impl RemoteStores {
     fn of(state: &Service) -> Self {
-        let surfaces = state.runs.executors().and_then(Executors::surfaces);
+        let surfaces = state.runs.features().executors().and_then(Executors::surfaces);
         let advertised = surfaces.map(|surfaces| surfaces.advertise()).unwrap_or_default();
         let is_there = |pointer: &str, local: &str| {
             let named = advertised.pointer(pointer).and_then(Value::as_array);
@@ -178,7 +178,7 @@ impl RemoteStores {
         Self {
             sql: is_there("/sql/drivers", "sqlite"),
             queue: is_there("/queueBus/backends", "in-memory"),
-            mount: state.runs.capabilities().mcp_mount,
+            mount: state.runs.features().capabilities().mcp_mount,
         }
     }
 }

@@ -118,7 +118,7 @@ pub(super) async fn list(call: Call) -> Answered {
 /// Whether a request with a key was answered before. Then the recorded reply counts, and not the status that the run has by now.
 async fn is_repeated(call: &Call) -> Result<bool, Refusal> {
     match &call.keyed {
-        Some(keyed) => call.state.runs.has_reply(keyed).await,
+        Some(keyed) => call.state.runs.records().has_reply(keyed).await,
         None => Ok(false),
     }
 }

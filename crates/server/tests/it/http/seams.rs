@@ -116,7 +116,7 @@ async fn a_fan_out_is_joined_in_the_order_in_which_its_children_end() {
 #[tokio::test]
 async fn fan_outs_at_once_are_each_their_own() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
-    let caller = host.runs.authenticate(super::service::KEY).await.unwrap();
+    let caller = host.runs.keys().authenticate(super::service::KEY).await.unwrap();
     let ask = async |count: usize, mode: &str| {
         let ids: Vec<String> = (0..count).map(|place| format!("child-{place}")).collect();
         let config = json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": mode}});

@@ -414,7 +414,7 @@ async fn put_keys(runs: &Runs) {
             revoked_at,
             session: None,
         };
-        runs.put_key(keys::hash(text), &key).await.unwrap();
+        runs.keys().put(keys::hash(text), &key).await.unwrap();
     }
 }
 

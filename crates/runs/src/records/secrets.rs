@@ -1,27 +1,24 @@
-//! Keeps the values of secrets out of records, and says which secrets a node or a caller may use.
+//! The secrets of the host: keeps their values out of records, and shows nodes what they may see of them.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use canon::digest::Digest;
 use executors::failure::ExecutorErrorCode;
 use flow::id::Tenant;
-use flow::options::{named_provider, names_credential};
 use flow::state::RunError;
 use serde_json::{Map, Value, json};
-use system::secrets::SecretValue;
-
-use super::{ApiCode, Refusal, Runs};
+use system::secrets::{SecretValue, Secrets};
 
 /// The minimum size of a secret that is redacted from text, in bytes. Shorter ones occur in ordinary words.
 const MIN_REDACTED_BYTES: usize = 4;
 
 /// The values to redact, by tenant. They are separate because the redaction must not reveal secrets of another tenant.
 #[derive(Default)]
-pub(super) struct Resolved(RwLock<BTreeMap<Tenant, Vec<(String, String)>>>);
+struct Resolved(RwLock<BTreeMap<Tenant, Vec<(String, String)>>>);
 
 impl Resolved {
-    pub(super) fn learn(&self, tenant: &Tenant, secret_id: &str, value: &SecretValue) {
+    fn learn(&self, tenant: &Tenant, secret_id: &str, value: &SecretValue) {
         if value.expose().len() < MIN_REDACTED_BYTES {
             return;
         }
@@ -34,11 +31,11 @@ impl Resolved {
         }
     }
 
-    pub(super) fn is_known(&self, tenant: &Tenant) -> bool {
+    fn is_known(&self, tenant: &Tenant) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(tenant)
     }
 
-    pub(super) fn redact(&self, tenant: &Tenant, value: &mut Value) {
+    fn redact(&self, tenant: &Tenant, value: &mut Value) {
         let tenants = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tenants.get(tenant) {
             replace(value, known);
@@ -82,69 +79,54 @@ fn replace(value: &mut Value, known: &[(String, String)]) {
     }
 }
 
-impl Runs {
-    /// Whether any secrets are configured.
-    pub fn serves_secrets(&self) -> bool {
-        !self.inner.options.secrets.known().is_empty()
-    }
+/// The secrets of the host, and the values that are redacted because of them.
+pub(crate) struct KnownSecrets {
+    secrets: Arc<dyn Secrets>,
+    resolved: Resolved,
+}
 
-    /// Refuses a caller who chooses the credential of a provider.
-    pub(super) fn refuse_credential(&self, configurable: &Map<String, Value>) -> Result<(), Refusal> {
-        if !names_credential(configurable) {
-            return Ok(());
-        }
-        if !self.serves_secrets() {
-            let message =
-                "this host has no secrets, so there is no credential to choose; remove `ai.credentialRef`";
-            return Err(Refusal::new(ApiCode::CredentialUnavailable, message).detail("capability", "secrets"));
-        }
-        let message = "callers cannot choose a credential, the settings have one for each provider; remove \
-                       `ai.credentialRef`";
-        let refusal = Refusal::new(ApiCode::CredentialForbidden, message);
-        // Only a provider name that the host knows is repeated, because anything else might be a secret.
-        let providers = self.providers();
-        let named = named_provider(configurable);
-        let provider = match (named, providers.as_slice()) {
-            (Some(named), _) => providers.iter().find(|provider| **provider == named),
-            (None, [only]) => Some(only),
-            (None, _) => None,
-        };
-        Err(match provider {
-            Some(provider) => refusal.detail("provider", *provider),
-            None => refusal,
-        })
-    }
-
+impl KnownSecrets {
     /// Reads all secrets, so that they are redacted from records even before a node uses them.
-    pub(super) fn learn_secrets(&self) {
-        let secrets = &self.inner.options.secrets;
+    pub(super) fn read(secrets: Arc<dyn Secrets>) -> Self {
+        let resolved = Resolved::default();
         for (tenant, id) in secrets.known() {
             if let Ok(value) = secrets.resolve(&tenant, &id) {
-                self.inner.resolved.learn(&tenant, &id, &value);
+                resolved.learn(&tenant, &id, &value);
             }
         }
+        Self { secrets, resolved }
+    }
+
+    /// Whether any secrets are configured.
+    pub(crate) fn are_served(&self) -> bool {
+        !self.secrets.known().is_empty()
+    }
+
+    /// Whether values of the tenant are redacted.
+    pub(crate) fn are_known_of(&self, tenant: &Tenant) -> bool {
+        self.resolved.is_known(tenant)
     }
 
     /// Removes what looks like a credential, and known secrets of the tenant.
-    pub(super) fn redact(&self, tenant: &Tenant, value: &mut Value) {
-        self.inner.resolved.redact(tenant, value);
+    pub(crate) fn redact(&self, tenant: &Tenant, value: &mut Value) {
+        self.resolved.redact(tenant, value);
         flow::redact::value(value);
     }
 
     /// Removes known secrets of the tenant.
-    pub(super) fn redact_known(&self, tenant: &Tenant, value: &mut Value) {
-        self.inner.resolved.redact(tenant, value);
+    pub(crate) fn redact_known(&self, tenant: &Tenant, value: &mut Value) {
+        self.resolved.redact(tenant, value);
     }
 
     /// What a node may see of a secret: its digest and its length.
-    pub(super) fn fingerprint(&self, tenant: &Tenant, secret_id: &str) -> Result<Value, RunError> {
-        match self.inner.options.secrets.resolve(tenant, secret_id) {
+    pub(crate) fn fingerprint(&self, tenant: &Tenant, secret_id: &str) -> Result<Value, RunError> {
+        match self.secrets.resolve(tenant, secret_id) {
             Ok(value) => {
-                self.inner.resolved.learn(tenant, secret_id, &value);
+                self.resolved.learn(tenant, secret_id, &value);
                 let digest = Digest::of_bytes(value.expose().as_bytes()).to_hex();
                 Ok(json!({"secretSha256": digest, "secretLength": value.expose().chars().count()}))
             }
-            Err(_) if !self.serves_secrets() => {
+            Err(_) if !self.are_served() => {
                 let error =
                     RunError::of(ExecutorErrorCode::CredentialUnavailable, "this host has no secrets");
                 Err(error.with(json!({"capability": "secrets"})))

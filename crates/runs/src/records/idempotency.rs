@@ -4,12 +4,15 @@
 //! the reply must be in the commit of the operation; otherwise a crash between the two would repeat the operation. So a
 //! protocol passes the function that encodes its reply ([`Written`]). Callers in the same process take the result itself ([`Direct`]).
 
+use std::sync::Arc;
+
 use canon::digest::Digest;
 use flow::id::Shard;
 use ports::runs::{Bytes, Change, CommitError, RecordedReply, ReplyKey};
 use serde_json::Value;
 
-use super::{ApiCode, Caller, Refusal, RefusalKind, Runs};
+use super::Records;
+use crate::{ApiCode, Caller, Refusal, RefusalKind};
 
 /// The maximum length of an idempotency key, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 255;
@@ -41,10 +44,13 @@ pub trait Respond<T>: Send + Sync {
     ///
     /// # Errors
     /// If the key was used for another request, or the store cannot be read.
-    fn replayed(&self, runs: &Runs) -> impl Future<Output = Result<Option<Self::Response>, Refusal>> + Send;
+    fn replayed(
+        &self,
+        records: &Records,
+    ) -> impl Future<Output = Result<Option<Self::Response>, Refusal>> + Send;
 
     /// The response to a result, and the change that records it in the commit of the operation.
-    fn respond(&self, runs: &Runs, result: T) -> (Self::Response, Option<Change>);
+    fn respond(&self, records: &Records, result: T) -> (Self::Response, Option<Change>);
 }
 
 /// Returns the result itself, for callers in the same process.
@@ -58,11 +64,11 @@ impl<T: Send> Respond<T> for Direct {
         None
     }
 
-    async fn replayed(&self, _: &Runs) -> Result<Option<T>, Refusal> {
+    async fn replayed(&self, _: &Records) -> Result<Option<T>, Refusal> {
         Ok(None)
     }
 
-    fn respond(&self, _: &Runs, result: T) -> (T, Option<Change>) {
+    fn respond(&self, _: &Records, result: T) -> (T, Option<Change>) {
         (result, None)
     }
 }
@@ -82,13 +88,13 @@ impl<T, W: Fn(T) -> StoredReply + Send + Sync> Respond<T> for Written<'_, W> {
         self.keyed
     }
 
-    async fn replayed(&self, runs: &Runs) -> Result<Option<StoredReply>, Refusal> {
-        runs.replay(self.keyed).await
+    async fn replayed(&self, records: &Records) -> Result<Option<StoredReply>, Refusal> {
+        records.replay(self.keyed).await
     }
 
-    fn respond(&self, runs: &Runs, result: T) -> (StoredReply, Option<Change>) {
+    fn respond(&self, records: &Records, result: T) -> (StoredReply, Option<Change>) {
         let reply = (self.write)(result);
-        let recorded = self.keyed.map(|keyed| runs.record(keyed, &reply));
+        let recorded = self.keyed.map(|keyed| records.record(keyed, &reply));
         (reply, recorded)
     }
 }
@@ -114,12 +120,12 @@ impl Keyed {
     }
 
     /// The shard of a run that is created with the key.
-    pub(super) fn shard(&self) -> Shard {
+    pub(crate) fn shard(&self) -> Shard {
         Shard::of_key(&self.key.tenant, self.key.key)
     }
 }
 
-impl Runs {
+impl Records {
     /// The reply that was recorded for the key, if there is one.
     async fn replay(&self, keyed: Option<&Keyed>) -> Result<Option<StoredReply>, Refusal> {
         let Some(keyed) = keyed else { return Ok(None) };
@@ -141,7 +147,7 @@ impl Runs {
 
     /// The response to a request whose commit failed. If a reply is recorded for the key by now, it is the response: another request
     /// with the key was faster, or the commit took effect although its outcome was unknown.
-    pub(super) async fn settle<T, R: Respond<T>>(
+    pub(crate) async fn settle<T, R: Respond<T>>(
         &self,
         error: CommitError,
         respond: &R,
@@ -155,8 +161,8 @@ impl Runs {
     }
 
     /// Commits changes together with the reply for the key of their request.
-    pub(super) async fn commit_response<T, R: Respond<T>>(
-        &self,
+    pub(crate) async fn commit_response<T, R: Respond<T>>(
+        self: &Arc<Self>,
         mut changes: Vec<Change>,
         respond: &R,
         result: T,
@@ -179,7 +185,7 @@ impl Runs {
     /// # Errors
     /// The refusal itself, unless a reply was recorded for the key. Also if the key was used for another request.
     pub async fn conclude(
-        &self,
+        self: &Arc<Self>,
         keyed: &Keyed,
         refusal: Refusal,
         reply: impl FnOnce(&Refusal) -> StoredReply,

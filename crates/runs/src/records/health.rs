@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use canon::time::Timestamp;
 use ports::runs::CommitError;
 
-use super::{Refusal, Runs};
+use super::Records;
+use crate::Refusal;
 
 /// How long one failed write makes the host unready while nothing else is written. Afterwards it counts as ready until a write
 /// fails again.
@@ -78,19 +79,19 @@ impl StoreHealth {
     }
 }
 
-impl Runs {
+impl Records {
     /// Why the store is not healthy. `None` if no problem is known.
     pub fn store_trouble(&self) -> Option<Trouble> {
         if self.store().is_damaged() {
             return Some(Trouble::Damaged);
         }
-        self.inner.health.trouble(self.now())
+        self.health.trouble(self.now())
     }
 
     /// Remembers that a record is damaged, if that is why a read failed.
-    pub(super) fn noting_damage<T>(&self, read: Result<T, Refusal>) -> Result<T, Refusal> {
+    pub(crate) fn noting_damage<T>(&self, read: Result<T, Refusal>) -> Result<T, Refusal> {
         if read.as_ref().is_err_and(Refusal::is_damage) {
-            self.inner.health.damaged.store(true, Ordering::Relaxed);
+            self.health.damaged.store(true, Ordering::Relaxed);
         }
         read
     }
