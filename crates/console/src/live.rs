@@ -48,7 +48,7 @@ pub(crate) async fn stream(
             .into_response();
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let changes = call.runs().changes();
+    let changes = call.runs().queries().changes();
     let over = Box::pin(over(Arc::clone(&call), session.name));
     let watching = LivePage {
         call,
@@ -113,7 +113,8 @@ impl LivePage {
                     sleep(RUN_AT_MOST_EVERY).await;
                     self.changes.changed().await.ok()?;
                     // Some run changed. Checking whether it was this one is cheaper than rendering.
-                    let (_, sequence) = self.call.runs().status(&self.call.caller, &run_id).await.ok()?;
+                    let (_, sequence) =
+                        self.call.runs().queries().status(&self.call.caller, &run_id).await.ok()?;
                     if self.sequence.replace(sequence) == Some(sequence) {
                         continue;
                     }

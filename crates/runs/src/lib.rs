@@ -1,64 +1,39 @@
-//! The service of runs: creates, reads, advances and ends them.
-//!
-//! Each operation works the same way. The state of the run is taken from memory, or folded from its log. The engine decides
-//! what follows. One commit makes the decision durable, together with the reply for the caller's idempotency key and the audit
-//! entry. Only after the commit does the host notify streams, perform effects and reply to the caller.
+//! Runs as services: [`Commands`] is what callers request of them, [`Engine`] advances them, [`Queries`] reads them, and the other
+//! services keep what belongs to them.
 //!
 //! ```text
-//!  request ─► lock of the run ─► decide ─► commit (shared fsync) ─► streams, effects, reply
-//!  timer, child, effect ──┘                                          │
-//!        ▲                                                           │
-//!        └──────────────────── results of effects ◄──────────────────┘
+//!  Records ─► Keys, Audit, Listeners ─► Definitions ─► States ─► Webhooks, Connections ─► Queries
+//!                                                                         └─► Engine ─► Commands
 //! ```
 //!
-//! After a restart, [`Runs::recover`] continues the runs that have not ended: each requests again the timers, children and
-//! effects that it waits for. Ids of children are derived and effects have a layer-2 identity, so a repeated request has no
-//! second effect. Guided nodes are handled in `guide.rs` and the crate `guided_node`.
+//! A service knows only services on its left. It gets them when it is created, in [`Runs::new`], and nothing is filled in later.
+//! [`Runs`] holds all of them; callers use the service of their subject, for example `runs.keys().authenticate(…)`.
 #![forbid(unsafe_code)]
 
-mod advance;
 pub mod annotations;
 pub mod artifacts;
 pub mod audit;
-pub mod bulk;
-pub mod bundle;
 pub mod caller;
+pub mod commands;
 mod compute_pool;
-pub mod counts;
-pub mod create;
-mod credential;
+mod connections;
 pub mod definitions;
-mod effects;
-mod engine_context;
-pub mod exposed;
-mod family;
-pub mod features;
-mod feed;
-pub mod fork;
-mod guide;
-mod inherit;
-pub mod interrupts;
-mod keyed_lock;
+pub mod engine;
+mod features;
+mod interrupt_tokens;
 pub mod keys;
-pub mod listeners;
-mod live;
-mod new_children;
-mod progress;
+mod mcp_clients;
+pub mod queries;
 pub mod rates;
-pub mod read;
-pub mod records;
-mod recovery;
+mod records;
 pub mod refusal;
 pub mod retention;
-mod timers;
+mod states;
 mod traces;
 pub mod webhooks;
-mod work_limits;
-mod workflow_view;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use executors::Executors;
 use flow::definition::Capabilities;
@@ -67,36 +42,39 @@ use guided_node::{GuidedNodes, SessionKeys};
 use ports::runs::RunStore;
 use system::secrets::Secrets;
 use system::{Clock, Entropy};
-use tokio::sync::{Notify, watch};
 
+use self::annotations::Annotations;
+use self::artifacts::Artifacts;
 use self::audit::{Anchors, Signer};
 pub use self::audit::{Audit, AuditKey};
 pub use self::caller::{Caller, Scope};
+pub use self::commands::create::{CreatedRun, NewRun, new_run_id};
+pub use self::commands::{Commands, bulk, create, fork, interrupts};
 use self::compute_pool::ComputePool;
-use self::counts::{Counters, Counts};
-pub use self::create::{CreatedRun, NewRun, new_run_id};
-use self::definitions::Definitions;
-pub use self::family::{MAX_FAMILY, Waiting};
+pub use self::connections::Connections;
+use self::definitions::listeners::Listeners;
+pub use self::definitions::listeners::SilentTrigger;
+pub use self::definitions::{Definitions, WorkflowLook, exposed, listeners};
+use self::engine::Uses;
+pub use self::engine::{Engine, MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN, RecoveryProgress, counts};
 pub use self::features::Features;
-pub use self::feed::{Batch, Following};
-use self::keyed_lock::KeyedLock;
+pub use self::interrupt_tokens::InterruptTokens;
 pub use self::keys::{ApiKey, GuidedCaller, KeyError, Keys};
-pub use self::listeners::SilentTrigger;
-use self::live::LiveRuns;
-pub use self::records::idempotency::{Direct, Keyed, Respond, StoredReply, Written};
-use self::records::{CommitListener, random_failed};
+pub use self::mcp_clients::{MAX_NAME_BYTES, McpClients};
+pub use self::queries::{MAX_FAMILY, Queries, Waiting, bundle, read};
+use self::records::CommitListener;
+pub use self::records::idempotency::{self, Direct, Keyed, Respond, StoredReply, Written};
 pub use self::records::{MAX_WRITES, Records, Trouble};
-use self::recovery::Recovery;
-pub use self::recovery::RecoveryProgress;
 pub use self::refusal::{ApiCode, Refusal, RefusalKind};
-pub use self::traces::{Ended, EndedRuns, MAX_WAITING as MAX_TRACES_WAITING};
-use self::webhooks::Webhooks;
-use self::work_limits::WorkLimits;
-pub use self::work_limits::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
-pub use self::workflow_view::WorkflowLook;
+use self::retention::Sweeper;
+use self::states::States;
+pub use self::states::{Batch, Following};
+pub use self::traces::{Ended, EndedRuns, MAX_WAITING as MAX_TRACES_WAITING, Traces};
+pub use self::webhooks::Webhooks;
 
-/// How long shutdown waits for the work of nodes. Work that is not done by then has an unknown outcome for the next start.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The secrets that sign what this host issues: tokens for interrupts, session ids of MCP clients, versions of artifacts. The
+/// signed data includes the kind. The current secret is first.
+type TokenSecrets = Arc<[[u8; 32]]>;
 
 /// What [`Runs`] is built from.
 pub struct Options {
@@ -130,128 +108,226 @@ pub struct Options {
     pub ended_runs: Option<EndedRuns>,
 }
 
-/// The service of runs. Cheap to clone.
+/// The services of a host. Cheap to clone.
 #[derive(Clone)]
 pub struct Runs {
-    inner: Arc<Inner>,
+    services: Arc<Services>,
 }
 
-struct Inner {
+struct Services {
     records: Arc<Records>,
     features: Arc<Features>,
     audit: Arc<Audit>,
     keys: Arc<Keys>,
-    /// Runs decisions that take long.
-    compute: Arc<ComputePool>,
-    definitions: Definitions,
-    live: LiveRuns,
-    timer_set: Notify,
-    delivery_queued: Notify,
-    webhooks: Webhooks,
-    changes: watch::Sender<u64>,
-    /// Limits the work of nodes in progress.
-    places: WorkLimits,
-    /// What remains of the recovery after the start.
-    recovery: Recovery,
-    one_by_one: KeyedLock,
-    counters: Counters,
-    /// The tenants whose triggers must be checked.
-    listeners: listeners::Changed,
-    /// Children that are durable and have not begun.
-    newborn: new_children::NewChildren,
-    token_secrets: Vec<[u8; 32]>,
-    public_url: String,
-    outbound: outbound::Client,
-    guided_nodes: Option<GuidedNodes>,
-    ended_runs: Option<EndedRuns>,
+    mcp_clients: McpClients,
+    listeners: Arc<Listeners>,
+    definitions: Arc<Definitions>,
+    interrupt_tokens: Arc<InterruptTokens>,
+    webhooks: Arc<Webhooks>,
+    connections: Arc<Connections>,
+    traces: Arc<Traces>,
+    annotations: Annotations,
+    artifacts: Artifacts,
+    sweeper: Sweeper,
+    queries: Queries,
+    engine: Engine,
+    commands: Arc<Commands>,
+    public_url: Arc<str>,
 }
 
 impl fmt::Debug for Runs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Runs").field("records", &self.inner.records).finish_non_exhaustive()
+        formatter.debug_struct("Runs").field("records", &self.services.records).finish_non_exhaustive()
     }
 }
 
 impl Runs {
-    /// Creates the services on a store. Runs in progress do not continue before [`Runs::recover`].
+    /// Creates the services on a store. Runs in progress do not continue before [`Engine::recover`].
     pub fn new(options: Options) -> Self {
         let signer = Arc::new(Signer::new(options.audit_key, options.anchors));
         let listener: Arc<dyn CommitListener> = Arc::<Signer>::clone(&signer);
         let records = Records::new(options.store, options.clock, options.entropy, options.secrets, listener);
         let records = Arc::new(records);
-        let features = Features::new(options.limits, options.capabilities, options.executors);
-        // The secrets are those of interrupt tokens; the signed data includes the kind.
-        let session_keys = SessionKeys::new(options.token_secrets.clone());
-        let inner = Inner {
-            features: Arc::new(features),
-            audit: Arc::new(Audit::new(Arc::clone(&records), signer)),
-            keys: Arc::new(Keys::new(Arc::clone(&records), session_keys)),
-            compute: Arc::default(),
-            definitions: Definitions::default(),
-            live: LiveRuns::default(),
-            timer_set: Notify::new(),
-            delivery_queued: Notify::new(),
-            webhooks: Webhooks::default(),
-            changes: watch::Sender::new(0),
-            places: WorkLimits::default(),
-            recovery: Recovery::default(),
-            one_by_one: KeyedLock::default(),
-            counters: Counters::default(),
-            listeners: listeners::Changed::default(),
-            newborn: new_children::NewChildren::default(),
-            token_secrets: options.token_secrets,
-            public_url: options.public_url,
-            outbound: options.outbound,
+        let audit = Arc::new(Audit::new(Arc::clone(&records), signer));
+        let features = Arc::new(Features::new(options.limits, options.capabilities, options.executors));
+        let compute: Arc<ComputePool> = Arc::default();
+        let secrets: TokenSecrets = options.token_secrets.as_slice().into();
+        let keys = Arc::new(Keys::new(Arc::clone(&records), SessionKeys::new(options.token_secrets)));
+        let public_url: Arc<str> = options.public_url.into();
+        let listeners = Arc::new(Listeners::new(Arc::clone(&records), Arc::clone(&features)));
+        let definitions = Arc::new(Definitions::new(
+            Arc::clone(&records),
+            Arc::clone(&features),
+            Arc::clone(&compute),
+            Arc::clone(&listeners),
+        ));
+        let states =
+            Arc::new(States::new(Arc::clone(&records), Arc::clone(&definitions), Arc::clone(&compute)));
+        let interrupt_tokens = Arc::new(InterruptTokens::new(Arc::clone(&records), Arc::clone(&secrets)));
+        let webhooks = Arc::new(Webhooks::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            Arc::clone(&keys),
+            Arc::clone(&interrupt_tokens),
+            options.outbound.clone(),
+            Arc::clone(&public_url),
+        ));
+        let connections = Arc::new(Connections::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            options.guided_nodes.clone(),
+            Arc::clone(&public_url),
+        ));
+        let traces = Arc::new(Traces::new(Arc::clone(&states), options.ended_runs));
+        let queries = Queries::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            Arc::clone(&interrupt_tokens),
+            Arc::clone(&connections),
+            Arc::clone(&public_url),
+        );
+        let uses = Arc::new(Uses {
+            records: Arc::clone(&records),
+            features: Arc::clone(&features),
+            compute,
+            definitions: Arc::clone(&definitions),
+            states: Arc::clone(&states),
+            webhooks: Arc::clone(&webhooks),
+            traces: Arc::clone(&traces),
             guided_nodes: options.guided_nodes,
-            ended_runs: options.ended_runs,
+        });
+        let engine = Engine::new(Arc::clone(&uses));
+        let commands = Arc::new(Commands::new(
+            uses,
+            Arc::clone(&keys),
+            Arc::clone(&interrupt_tokens),
+            options.outbound,
+            engine.clone(),
+        ));
+        let services = Services {
+            annotations: Annotations::new(Arc::clone(&records), Arc::clone(&states)),
+            artifacts: Artifacts::new(Arc::clone(&records), states, Arc::clone(&secrets)),
+            sweeper: Sweeper::new(Arc::clone(&records)),
+            mcp_clients: McpClients::new(secrets),
             records,
+            features,
+            audit,
+            keys,
+            listeners,
+            definitions,
+            interrupt_tokens,
+            webhooks,
+            connections,
+            traces,
+            queries,
+            engine,
+            commands,
+            public_url,
         };
-        Self { inner: Arc::new(inner) }
+        Self { services: Arc::new(services) }
     }
 
-    /// What every service needs: the store, the clock, the commit.
+    /// What every service needs: the store, the clock, recorded replies, and whether the host shuts down.
     pub fn records(&self) -> &Arc<Records> {
-        &self.inner.records
+        &self.services.records
     }
 
     /// What this host can run.
     pub fn features(&self) -> &Features {
-        &self.inner.features
+        &self.services.features
     }
 
     /// The API keys.
     pub fn keys(&self) -> &Keys {
-        &self.inner.keys
+        &self.services.keys
     }
 
     /// The audit logs.
     pub fn audit(&self) -> &Audit {
-        &self.inner.audit
+        &self.services.audit
     }
 
-    /// The counters since the start.
-    pub fn counts(&self) -> Counts {
-        self.inner.counters.now()
+    /// The session ids of MCP clients.
+    pub fn mcp_clients(&self) -> &McpClients {
+        &self.services.mcp_clients
+    }
+
+    /// The workflows, and what they expose.
+    pub fn definitions(&self) -> &Definitions {
+        &self.services.definitions
+    }
+
+    /// The triggers of workflows.
+    pub fn listeners(&self) -> &Listeners {
+        &self.services.listeners
+    }
+
+    /// What callers request: create, fork, reply, cancel, pause, resume.
+    pub fn commands(&self) -> &Arc<Commands> {
+        &self.services.commands
+    }
+
+    /// Advances runs: timers, effects, recovery.
+    pub fn engine(&self) -> &Engine {
+        &self.services.engine
+    }
+
+    /// Reads runs.
+    pub fn queries(&self) -> &Queries {
+        &self.services.queries
+    }
+
+    /// The artifacts of runs.
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.services.artifacts
+    }
+
+    /// The annotations of runs.
+    pub fn annotations(&self) -> &Annotations {
+        &self.services.annotations
+    }
+
+    /// The tokens for interrupts.
+    pub fn interrupt_tokens(&self) -> &InterruptTokens {
+        &self.services.interrupt_tokens
+    }
+
+    /// How agents connect to the sessions that runs wait for.
+    pub fn connections(&self) -> &Connections {
+        &self.services.connections
+    }
+
+    /// The webhook subscriptions and their deliveries.
+    pub fn webhooks(&self) -> &Arc<Webhooks> {
+        &self.services.webhooks
+    }
+
+    /// The traces of ended runs.
+    pub fn traces(&self) -> &Traces {
+        &self.services.traces
+    }
+
+    /// Deletes what was kept long enough.
+    pub fn sweeper(&self) -> &Sweeper {
+        &self.services.sweeper
     }
 
     /// The base URL for clients.
     pub fn public_url(&self) -> &str {
-        &self.inner.public_url
+        &self.services.public_url
     }
 
     /// Refuses further requests that write, and waits until those in progress are done.
     pub async fn drain(&self) {
-        self.inner.records.stop();
-        self.inner.timer_set.notify_waiters();
-        self.inner.records.written().await;
-        let _ = tokio::time::timeout(PATIENCE, self.inner.places.idle()).await;
+        self.services.records.stop();
+        self.services.engine.drain().await;
     }
 
     /// Whether the host can serve requests: the store responds, recovery is complete, and the host is not shutting down.
     pub async fn is_ready(&self) -> bool {
-        let records = &self.inner.records;
+        let records = &self.services.records;
         !records.is_stopping()
-            && self.recovering().is_none()
+            && self.services.engine.recovering().is_none()
             && records.check_store().await.is_ok()
             && records.store_trouble().is_none()
     }

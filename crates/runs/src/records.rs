@@ -31,6 +31,9 @@ use super::{ApiCode, Refusal};
 /// holds a few kilobytes and waits for one shared fsync.
 pub const MAX_WRITES: usize = 4096;
 
+/// The maximum number of entries in one page of a list.
+pub const MAX_LISTED: usize = 200;
+
 /// What every service needs.
 pub struct Records {
     store: Arc<dyn RunStore>,

@@ -98,7 +98,7 @@ pub async fn keep_listening(runs: &Runs, observer: TriggerObserver) {
     tasks.start_all().await;
     while !runs.records().is_stopping() {
         tokio::select! {
-            changed = runs.registered() => tasks.update(changed).await,
+            changed = runs.listeners().registered() => tasks.update(changed).await,
             () = runs.records().stopped() => {}
         }
     }
@@ -111,7 +111,7 @@ impl TriggerTasks {
     async fn start_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
         while !self.runs.records().is_stopping() {
-            match self.runs.listening(after.as_ref(), PAGE).await {
+            match self.runs.listeners().listening(after.as_ref(), PAGE).await {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };
                     after = Some(last.clone());
@@ -137,7 +137,7 @@ impl TriggerTasks {
                     cause,
                     "the triggers of a workflow could not be read; retrying"
                 );
-                self.runs.notify_registered(&tenant, &workflow_id);
+                self.runs.listeners().notify_registered(&tenant, &workflow_id);
                 failed = true;
             }
         }
@@ -147,7 +147,7 @@ impl TriggerTasks {
     }
 
     async fn update_workflow(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
-        let wanted = self.runs.listeners(tenant, workflow_id).await?;
+        let wanted = self.runs.definitions().listeners_of(tenant, workflow_id).await?;
         let from = (tenant.to_owned(), workflow_id.to_owned(), String::new());
         let of_workflow = self.listening.range(from..);
         let of_workflow = of_workflow.take_while(|(key, _)| key.0 == *tenant && key.1 == *workflow_id);

@@ -193,7 +193,7 @@ fn families(state: &Service, agents: bool) -> Map<String, Value> {
         ours: state.runs.features().capabilities(),
         executors: state.runs.features().executors(),
         settings: &state.settings,
-        is_traced: state.runs.is_traced(),
+        is_traced: state.runs.traces().are_enabled(),
         agents,
         tests: state.pack_registries.tests().map(|_| scopes()),
     })

@@ -425,7 +425,7 @@ async fn checked(
         // An unknown token is 404, regardless of the body.
         Body::TokenAnswer => {
             let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token);
-            state.runs.check_token_signature(token)?;
+            state.runs.interrupt_tokens().check_signature(token)?;
             (body::read(route.body, &parts.headers, stream, &state.settings).await?, Bytes::new(), None)
         }
         // An object is received only at a valid signed URL.

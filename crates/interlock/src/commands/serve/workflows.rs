@@ -108,7 +108,7 @@ pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<Workflow
 
 async fn register_document(runs: &Runs, file: &WorkflowFile) -> Result<Option<WorkflowId>, String> {
     match file {
-        WorkflowFile::Run(document) => match runs.register(&caller(), document).await {
+        WorkflowFile::Run(document) => match runs.definitions().register(&caller(), document).await {
             Ok(definition) => Ok(Some(definition.id.clone())),
             Err(refusal) => Err(refusal.message),
         },

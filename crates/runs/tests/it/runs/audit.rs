@@ -38,10 +38,12 @@ async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
     let host = Host::start().await;
     let run_id = begin(&host.runs, "gated").await;
     host.runs
+        .commands()
         .resolve(&caller("acme"), &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();
     host.runs
+        .commands()
         .cancel(&caller("acme"), &run_id, Some("sk-proj-abcdefghijklmnop1234".into()), Direct)
         .await
         .unwrap();

@@ -16,7 +16,7 @@ async fn a_host_that_read_a_damaged_record_is_not_ready() {
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let sql = "UPDATE appends SET events = x'7b' WHERE run = (SELECT place FROM runs WHERE run_id = ?1)";
     assert!(connection.execute(sql, [damaged.as_str()]).unwrap() > 0);
-    let refused = host.runs.open_interrupts(&caller("acme"), &damaged).await.unwrap_err();
+    let refused = host.runs.queries().open_interrupts(&caller("acme"), &damaged).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::InternalError);
     assert_eq!(host.runs.records().store_trouble(), Some(Trouble::Damaged));
     assert!(!host.runs.is_ready().await);

@@ -56,7 +56,7 @@ pub(in super::super) async fn health(_: Call) -> Answered {
 
 /// `GET /readyz`: whether requests can be served.
 pub(in super::super) async fn readiness(call: Call) -> Answered {
-    if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
+    if let Some(RecoveryProgress { recovered, total }) = call.state.runs.engine().recovering() {
         let message = format!("the host is starting: {recovered} of {total} runs recovered; retry later");
         let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
         return Err(refusal.detail("recovered", recovered).detail("total", total));
@@ -74,7 +74,7 @@ pub(in super::super) async fn readiness(call: Call) -> Answered {
 
 /// `GET /metrics`
 pub(in super::super) async fn metrics(call: Call) -> Answered {
-    let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.counts())));
+    let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.engine().counts())));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

@@ -69,16 +69,16 @@ async fn webhooks(call: &Call, op: &str, tenant: &Tenant, args: &Map<String, Val
             let new = bodies::read::<Subscribe>(Value::Object(args.clone()));
             match new.and_then(|new| new.into_new(&caller, Major::V1)) {
                 Ok(new) => {
-                    let registered = runs.register_webhook(&caller, new, Direct).await;
+                    let registered = runs.webhooks().register(&caller, new, Direct).await;
                     registered.map(|webhook| json!({"webhookId": webhook.id}))
                 }
                 Err(refusal) => Err(refusal),
             }
         }
-        "list" => runs.webhooks(&caller).await.map(|webhooks| json!(Webhooks::of(webhooks))),
+        "list" => runs.webhooks().list(&caller).await.map(|webhooks| json!(Webhooks::of(webhooks))),
         "unregister" => {
             let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
-            let deleted = runs.delete_webhook(&caller, &SubscriptionId::new(id), Direct).await;
+            let deleted = runs.webhooks().delete(&caller, &SubscriptionId::new(id), Direct).await;
             deleted.map(|()| json!({"ok": true}))
         }
         _ => return Ok(invalid("`op` must be register, list or unregister")),

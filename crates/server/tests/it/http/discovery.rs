@@ -279,7 +279,7 @@ async fn with_everything() -> (Host, Settings) {
     let other = Host::start().await;
     let ended_runs = Some(EndedRuns::queue().0);
     let host = Host::start_equipped_with(settings, &[other.address], Some(one_agent()), ended_runs).await;
-    assert!(host.runs.is_traced());
+    assert!(host.runs.traces().are_enabled());
     (host, settings)
 }
 
@@ -330,7 +330,7 @@ async fn packs_may_require_exactly_the_advertised_capabilities() {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
         let families = document["capabilities"].as_object().unwrap();
         let (runs, executors) = (&host.runs, host.runs.features().executors().unwrap());
-        let names = capability_names(RunFacts::of(runs), executors, &settings, runs.is_traced());
+        let names = capability_names(RunFacts::of(runs), executors, &settings, runs.traces().are_enabled());
         // Packs cannot use the test catalogue.
         for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
             assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");

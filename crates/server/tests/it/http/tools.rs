@@ -94,7 +94,7 @@ async fn a_long_catalogue_comes_in_pages_that_hold_everything_once() {
     let caller = host.runs.keys().authenticate(KEY).await.unwrap();
     for place in 0..250 {
         let flow = workflow(&format!("w-{place:04}"), &[("n", "core.noop", json!({}))], &json!([]));
-        host.runs.register(&caller, &flow).await.unwrap();
+        host.runs.definitions().register(&caller, &flow).await.unwrap();
     }
     host.register(&exposed("greet", &json!({"type": "object"}))).await;
     let (mut found, mut path) = (Vec::new(), "/v1/tools".to_owned());

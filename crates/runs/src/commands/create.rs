@@ -6,19 +6,18 @@ use ai::provider::mock::{MockId, StreamMock, StreamMockError};
 use executors::Executors;
 use executors::models::Models;
 use flow::definition::Definition;
-use flow::engine::Input;
 use flow::id::{RunId, Shard, WorkflowId};
 use flow::options::{OptionProblem, check_configurable, check_inputs, check_keys, check_labels, drop_unset};
 use flow::run::{Genesis, RunStatus};
-use flow::state::RunState;
 use flow::trace::TraceParent;
-use ports::runs::{Change, CommitError};
 use serde_json::{Map, Value, json};
 
-use super::advance::refused;
-use super::compute_pool::are_large;
-use super::definitions::no_workflow;
-use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, random_failed};
+use super::Commands;
+use crate::compute_pool::are_large;
+use crate::definitions::no_workflow;
+use crate::engine::BeginError;
+use crate::records::random_failed;
+use crate::{ApiCode, Caller, Keyed, Refusal, Respond};
 
 /// Options of a creation that are not part of its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,54 +86,63 @@ pub struct CreatedRun {
     pub status: RunStatus,
 }
 
-impl Runs {
+impl Commands {
     /// Creates a run, and advances it until it needs time, an effect or a person.
     ///
     /// # Errors
     /// If the workflow does not accept this input, or the host cannot create the run now.
     pub async fn create<R: Respond<CreatedRun>>(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         new: NewRun,
         creation: Creation,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        if let Some(response) = respond.replayed(&self.inner.records).await? {
+        let _place = self.uses.records.admit()?;
+        if let Some(response) = respond.replayed(&self.uses.records).await? {
             return Ok(response);
         }
         let shard = respond.keyed().map(Keyed::shard);
         let (definition, genesis) = self.genesis_beside(caller, new, creation, shard).await?;
         let run_id = genesis.run_id.clone();
-        let audit = self.inner.records.audited(
+        let audit = self.uses.records.audited(
             caller,
             "run.create",
             &json!({"runId": run_id, "workflowId": definition.id}),
         );
         let created = |status| CreatedRun { run_id, status };
-        match self.begin(&definition, genesis, creation.exclusive, vec![audit], &respond, created).await {
+        match self
+            .engine
+            .begin(&definition, genesis, creation.exclusive, vec![audit], &respond, created)
+            .await
+        {
             Ok(response) => Ok(response),
-            Err(BeginError::Commit(error)) => self.inner.records.settle(error, &respond).await,
+            Err(BeginError::Commit(error)) => self.uses.records.settle(error, &respond).await,
             Err(error) => Err(error.into()),
         }
     }
 
-    /// [`Runs::genesis`], on a compute thread if there is much to validate.
+    /// [`Commands::genesis`], on a compute thread if there is much to validate.
     async fn genesis_beside(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         new: NewRun,
         creation: Creation,
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
-        let definition = self.definition(&caller.tenant, &new.workflow_id).await?.ok_or_else(no_workflow)?;
+        let definition = self
+            .uses
+            .definitions
+            .newest_of(&caller.tenant, &new.workflow_id)
+            .await?
+            .ok_or_else(no_workflow)?;
         if !new.is_large() {
             return self.genesis(caller, definition, new, creation, shard);
         }
-        let (runs, asking) = (self.clone(), caller.clone());
-        self.inner
+        let (commands, asking) = (Arc::clone(self), caller.clone());
+        self.uses
             .compute
-            .beside(&caller.tenant, move || runs.genesis(&asking, definition, new, creation, shard))
+            .beside(&caller.tenant, move || commands.genesis(&asking, definition, new, creation, shard))
             .await?
     }
 
@@ -148,16 +156,16 @@ impl Runs {
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         drop_unset(&mut new.configurable);
         self.refuse_credential(&new.configurable)?;
-        new.check(&definition, &self.inner.features.providers())?;
+        new.check(&definition, &self.uses.features.providers())?;
         if let Some(url) = &new.callback_url {
-            self.inner.outbound.check(url).map_err(|error| {
+            self.outbound.check(url).map_err(|error| {
                 Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "callbackUrl")
             })?;
         }
         self.check_mock_provider(caller, new.configurable.get("mockProvider"))?;
         self.check_forced(caller, creation.forced_engine_version)?;
         let genesis = Genesis {
-            run_id: new_run_id(self.inner.records.now().0, shard, self.inner.records.entropy())
+            run_id: new_run_id(self.uses.records.now().0, shard, self.uses.records.entropy())
                 .map_err(random_failed)?,
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
@@ -171,10 +179,10 @@ impl Runs {
             callback_url: new.callback_url,
             parent: None,
             fork: None,
-            created_at: self.inner.records.now(),
+            created_at: self.uses.records.now(),
             forced_engine_version: creation.forced_engine_version,
             test: caller.test,
-            trace: creation.trace.filter(|_| self.is_traced()),
+            trace: creation.trace.filter(|_| self.uses.traces.are_enabled()),
             trigger: None,
         };
         Ok((definition, genesis))
@@ -184,7 +192,7 @@ impl Runs {
     fn check_mock_provider(&self, caller: &Caller, mock: Option<&Value>) -> Result<(), Refusal> {
         let Some(mock) = mock else { return Ok(()) };
         let served =
-            self.inner.features.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
+            self.uses.features.executors().and_then(Executors::models).is_some_and(Models::is_mocked);
         let (id, config) = match mock {
             Value::String(id) => (id.as_str(), &Value::Null),
             other => (
@@ -231,73 +239,6 @@ impl Runs {
         }
         Ok(())
     }
-
-    /// Begins a run from its genesis, in one commit with further changes and the response.
-    pub(super) async fn begin<T, R: Respond<T>>(
-        &self,
-        definition: &Arc<Definition>,
-        genesis: Genesis,
-        exclusive: bool,
-        further: Vec<Change>,
-        respond: &R,
-        result: impl FnOnce(RunStatus) -> T,
-    ) -> Result<R::Response, BeginError> {
-        let mut changes = vec![created(&genesis, exclusive)];
-        let state = RunState::new(definition, Arc::new(genesis));
-        let (state, decision, place) = self.decide_new(definition, state, Input::Create).await?;
-        let (response, recorded) = respond.respond(&self.inner.records, result(state.status));
-        changes.extend(further);
-        changes.extend(recorded);
-        let (state, changes, outcome) =
-            self.conclude_new(definition, state, decision, changes, place.as_ref()).await?;
-        self.make_new(definition, state, changes, outcome).await?;
-        Ok(response)
-    }
-}
-
-/// Why a run did not begin.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BeginError {
-    /// The engine refused the run. A retry would be refused again.
-    #[error("the run was refused")]
-    Refused(#[source] flow::engine::Refusal),
-    /// The host could not decide, or could not read what it needs.
-    #[error(transparent)]
-    Host(#[from] Refusal),
-    /// The decision could not be committed.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-}
-
-impl From<BeginError> for Refusal {
-    fn from(error: BeginError) -> Self {
-        match error {
-            BeginError::Refused(refusal) => refused(refusal),
-            BeginError::Host(refusal) => refusal,
-            BeginError::Commit(error) => error.into(),
-        }
-    }
-}
-
-/// The change that records the genesis of a run.
-pub(super) fn created(genesis: &Genesis, exclusive: bool) -> Change {
-    let record = serde_json::to_vec(genesis).expect("names are strings, so this cannot fail");
-    Change::CreateRun {
-        run_id: genesis.run_id.clone(),
-        tenant: genesis.tenant.clone(),
-        workflow_id: genesis.workflow_id.clone(),
-        genesis: record.into(),
-        scope_id: genesis.scope_id.clone(),
-        exclusive,
-        // A fork of a child is not a child: its parent does not wait for it.
-        parent_run_id: genesis
-            .parent
-            .as_ref()
-            .filter(|_| genesis.fork.is_none())
-            .map(|parent| parent.run_id.clone()),
-        tags: genesis.tags.clone(),
-        created_at: genesis.created_at,
-    }
 }
 
 pub(super) fn problem_values(problems: &[OptionProblem]) -> Vec<Value> {
@@ -323,35 +264,4 @@ pub fn new_run_id(
     let random = random.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
     let of_chance = || Shard::new(u16::try_from(random >> 68).unwrap_or_default());
     Ok(RunId::generate(now_ms, shard.unwrap_or_else(of_chance), random))
-}
-
-#[cfg(test)]
-mod tests {
-    use flow::engine::Refusal as Core;
-    use ports::Cause;
-
-    use super::*;
-
-    /// Regression: a refused decision was reported as a failure of the store, which background work retries forever.
-    #[test]
-    fn a_refused_decision_is_permanent_and_a_failed_store_is_not() {
-        let refused = [
-            Core::NoInterrupt,
-            Core::AlreadyResolved,
-            Core::InterruptGone,
-            Core::Conflict { status: RunStatus::Completed },
-            Core::Forbidden { message: "no".into() },
-            Core::Guided { session_id: "sess_1".into() },
-            Core::BadAnswer { message: "no".into(), details: json!({}), semantic: true },
-        ];
-        for refusal in refused {
-            let expected = super::super::advance::refused(refusal.clone());
-            let refusal_of = Refusal::from(BeginError::Refused(refusal));
-            assert_eq!(refusal_of, expected);
-            assert!(!refusal_of.is_host_failure() && refusal_of.retry_after.is_none(), "{refusal_of}");
-        }
-        let failed = Refusal::from(BeginError::from(CommitError::Store(Cause::new("disk I/O error"))));
-        assert_eq!(failed.code, ApiCode::InternalError);
-        assert!(system::causes(&failed).ends_with("the store failed: disk I/O error"), "{failed}");
-    }
 }

@@ -17,16 +17,17 @@ use system::causes;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument as _, debug_span};
 
-use super::compute_pool::{ComputePermit, is_heavy, is_large_input, on_a_thread};
+use super::begin::BeginError;
+use super::context::EngineContext;
 use super::counts::Tally;
-use super::create::BeginError;
-use super::engine_context::EngineContext;
 use super::family::for_parent;
-use super::live::Loaded;
 use super::new_children::NamedChildren;
 use super::timers::timer_key;
-use super::webhooks::Subscriptions;
-use super::{ApiCode, Refusal, Respond, Runs, guide};
+use super::{Engine, guide};
+use crate::compute_pool::{ComputePermit, is_heavy, is_large_input, on_a_thread};
+use crate::states::Loaded;
+use crate::webhooks::Subscriptions;
+use crate::{ApiCode, Refusal, Respond};
 
 /// The maximum number of decisions on one input. A decision is repeated after a conflict with another writer.
 const ATTEMPTS: u32 = 8;
@@ -41,13 +42,13 @@ const LOOKUPS: usize = 5;
 const COPIED_AT_ONCE: usize = 500;
 
 /// The result of a decision, and what is left to do once it is durable.
-pub(super) struct Outcome {
-    pub(super) run_id: RunId,
-    pub(super) tenant: Tenant,
+pub(crate) struct Outcome {
+    pub(crate) run_id: RunId,
+    pub(crate) tenant: Tenant,
     append: Option<(StoredAppend, Bytes)>,
     /// Whether the run ended with this append.
     is_last: bool,
-    pub(super) effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
     /// Whether a timer was set, so that the timer loop must check again.
     timer_set: bool,
     /// Whether a webhook delivery was queued.
@@ -55,7 +56,7 @@ pub(super) struct Outcome {
     /// What the counters add for this decision.
     tally: Tally,
     /// The final state of the run, for its parent.
-    pub(super) ended: Option<Box<RunState>>,
+    pub(crate) ended: Option<Box<RunState>>,
     /// The parent whose watchers must look again at its descendants.
     stirs: Option<RunId>,
     /// The parent to notify that this run waits for a person, or continues.
@@ -65,9 +66,9 @@ pub(super) struct Outcome {
 }
 
 /// What is read before the changes of a decision are written.
-pub(super) struct Prepared {
-    pub(super) subscribers: Subscriptions,
-    pub(super) children: NamedChildren,
+pub(crate) struct Prepared {
+    pub(crate) subscribers: Subscriptions,
+    pub(crate) children: NamedChildren,
 }
 
 impl Outcome {
@@ -82,11 +83,11 @@ impl Outcome {
     }
 }
 
-impl Runs {
+impl Engine {
     /// Gives a run an input, in one commit with further changes and the response.
     ///
     /// `result` is called with the state after the decision. If the caller has an idempotency key, the same commit records the reply.
-    pub(super) async fn advance<T, R: Respond<T>>(
+    pub(crate) async fn advance<T, R: Respond<T>>(
         &self,
         run_id: &RunId,
         input: Input,
@@ -97,18 +98,20 @@ impl Runs {
         self.recover_first(run_id, &input).await?;
         let (mut attempts, mut place) = (0, None);
         while attempts < ATTEMPTS {
-            if let Some(response) = respond.replayed(&self.inner.records).await? {
+            if let Some(response) = respond.replayed(&self.uses.records).await? {
                 return Ok(response);
             }
-            let live = self.inner.live.get_or_insert(run_id);
+            let live = self.uses.states.live().get_or_insert(run_id);
             let mut cell = Arc::clone(&live.cell).lock_owned().await;
             let loaded = match cell.take() {
                 Some(loaded) => Some(loaded),
-                None => self.load_beside(run_id, &input, place.as_ref()).await.inspect_err(|refusal| {
-                    if refusal.code == ApiCode::RunNotFound {
-                        self.inner.live.forget(run_id);
-                    }
-                })?,
+                None => self.uses.states.load_beside(run_id, &input, place.as_ref()).await.inspect_err(
+                    |refusal| {
+                        if refusal.code == ApiCode::RunNotFound {
+                            self.uses.states.live().forget(run_id);
+                        }
+                    },
+                )?,
             };
             let loaded = match loaded {
                 Some(loaded) if place.is_some() || !takes_long(&loaded, &input) => loaded,
@@ -119,8 +122,8 @@ impl Runs {
                     }
                     drop(cell);
                     let row =
-                        self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
-                    place = Some(self.inner.compute.place(&row.tenant).await?);
+                        self.uses.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+                    place = Some(self.uses.compute.place(&row.tenant).await?);
                     continue;
                 }
             };
@@ -141,7 +144,7 @@ impl Runs {
                     return Err(refusal);
                 }
             };
-            let (response, recorded) = respond.respond(&self.inner.records, result(&loaded.state));
+            let (response, recorded) = respond.respond(&self.uses.records, result(&loaded.state));
             let mut changes = further.clone();
             changes.extend(recorded);
             let (loaded, changes, outcome) =
@@ -156,12 +159,12 @@ impl Runs {
             match durable.instrument(span).await {
                 Ok(()) => return Ok(response),
                 // The state in memory is older than the stored one, so it is loaded again.
-                Err(CommitError::KeyTaken) => self.inner.counters.conflict(),
+                Err(CommitError::KeyTaken) => self.work.counters.conflict(),
                 Err(CommitError::Moved { .. }) => {
-                    self.inner.counters.conflict();
+                    self.work.counters.conflict();
                     tokio::time::sleep(self.conflict_pause(attempts)).await;
                 }
-                Err(error) => return self.inner.records.settle(error, respond).await,
+                Err(error) => return self.uses.records.settle(error, respond).await,
             }
         }
         Err(Refusal::unavailable("another request is changing the run; retry", 1))
@@ -172,7 +175,7 @@ impl Runs {
         let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempts.saturating_sub(1).min(6));
         let mut random = [0_u8; 2];
         // Without entropy the pause is only less random.
-        let _ = self.inner.records.entropy().fill(&mut random);
+        let _ = self.uses.records.entropy().fill(&mut random);
         longest / 2 + longest * u32::from(u16::from_le_bytes(random)) / (2 * u32::from(u16::MAX))
     }
 
@@ -184,7 +187,7 @@ impl Runs {
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
         let tenant = &loaded.state.genesis.tenant;
-        let mut context = self.engine_context(tenant, &loaded.definition).await?;
+        let mut context = self.context(tenant, &loaded.definition).await?;
         if !context.is_open() {
             let (loaded, decision, _) = self.decide_within(loaded, input, context, place).await?;
             return Ok((loaded, decision));
@@ -207,15 +210,15 @@ impl Runs {
         context: EngineContext,
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>, EngineContext), Refusal> {
-        let runs = self.clone();
+        let engine = self.clone();
         let work = move || {
             let Loaded { definition, state } = &mut loaded;
             let decision = decide(
                 definition,
                 state,
                 input,
-                runs.inner.records.now(),
-                runs.inner.features.limits(),
+                engine.uses.records.now(),
+                engine.uses.features.limits(),
                 &context,
             );
             (loaded, decision, context)
@@ -226,7 +229,7 @@ impl Runs {
         }
     }
 
-    /// [`Runs::outcome`], on a compute thread if there is much to write.
+    /// [`Engine::outcome`], on a compute thread if there is much to write.
     async fn conclude_decision(
         &self,
         loaded: Loaded,
@@ -239,16 +242,17 @@ impl Runs {
             let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
             return Ok((loaded, changes, outcome));
         }
-        let runs = self.clone();
+        let engine = self.clone();
         let work = move || {
-            let outcome = runs.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
+            let outcome =
+                engine.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
             (loaded, changes, outcome)
         };
         on_a_thread(work).await
     }
 
-    /// Like [`Runs::decide`], for a new run.
-    pub(super) async fn decide_new(
+    /// Like [`Engine::decide`], for a new run.
+    pub(crate) async fn decide_new(
         &self,
         definition: &Arc<Definition>,
         state: RunState,
@@ -256,15 +260,15 @@ impl Runs {
     ) -> Result<(RunState, Decision, Option<ComputePermit>), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let place = match takes_long(&loaded, &input) {
-            true => Some(self.inner.compute.place(&loaded.state.genesis.tenant).await?),
+            true => Some(self.uses.compute.place(&loaded.state.genesis.tenant).await?),
             false => None,
         };
         let (loaded, decision) = self.decide(loaded, input, place.as_ref()).await?;
         Ok((loaded.state, decision.map_err(BeginError::Refused)?, place))
     }
 
-    /// Like [`Runs::conclude_decision`], for a new run.
-    pub(super) async fn conclude_new(
+    /// Like [`Engine::conclude_decision`], for a new run.
+    pub(crate) async fn conclude_new(
         &self,
         definition: &Arc<Definition>,
         state: RunState,
@@ -279,7 +283,7 @@ impl Runs {
 
     /// Commits a decision and does what follows, in its own task: if the caller disconnects during the commit, the effects of the
     /// run and the notifications of its watchers still happen.
-    pub(super) async fn make_durable(
+    pub(crate) async fn make_durable(
         &self,
         cell: Option<OwnedMutexGuard<Option<Loaded>>>,
         loaded: Loaded,
@@ -292,13 +296,13 @@ impl Runs {
             self.after(outcome);
             return Ok(());
         }
-        let runs = self.clone();
+        let engine = self.clone();
         let work = async move {
-            runs.commit_outcome(changes, &outcome).await?;
+            engine.commit_outcome(changes, &outcome).await?;
             if let Some(mut cell) = cell {
-                runs.put_back(&outcome.run_id, &mut cell, loaded);
+                engine.put_back(&outcome.run_id, &mut cell, loaded);
             }
-            runs.after(outcome);
+            engine.after(outcome);
             Ok(())
         };
         let task = tokio::spawn(work.in_current_span());
@@ -308,7 +312,7 @@ impl Runs {
     /// Commits the changes of a decision. If the outcome of the commit is unknown, the log of the run is looked up, because what
     /// follows from a commit must happen if the commit took effect.
     async fn commit_outcome(&self, changes: Vec<Change>, outcome: &Outcome) -> Result<(), CommitError> {
-        let cause = match self.inner.records.commit(changes).await {
+        let cause = match self.uses.records.commit(changes).await {
             Err(CommitError::OutcomeUnknown(cause)) => cause,
             known => return known,
         };
@@ -337,12 +341,12 @@ impl Runs {
     /// Whether the events of a decision are in the log.
     async fn is_recorded(&self, outcome: &Outcome) -> Result<bool, ReadError> {
         let Some((append, _)) = &outcome.append else { return Ok(false) };
-        let stored = self.inner.records.store().appends(&outcome.run_id, append.first, 1, 1).await?;
+        let stored = self.uses.records.store().appends(&outcome.run_id, append.first, 1, 1).await?;
         Ok(stored.first() == Some(append))
     }
 
-    /// [`Runs::make_durable`] for a new run. If the commit fails, the run is not kept in memory.
-    pub(super) async fn make_new(
+    /// [`Engine::make_durable`] for a new run. If the commit fails, the run is not kept in memory.
+    pub(crate) async fn make_new(
         &self,
         definition: &Arc<Definition>,
         state: RunState,
@@ -352,13 +356,13 @@ impl Runs {
         let run_id = outcome.run_id.clone();
         let cell = match state.status.is_terminal() {
             true => None,
-            false => Some(self.inner.live.claim(&run_id).await),
+            false => Some(self.uses.states.live().claim(&run_id).await),
         };
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let made = self.make_durable(cell, loaded, changes, outcome).await;
-        made.inspect(|()| self.inner.counters.created()).inspect_err(|error| {
+        made.inspect(|()| self.work.counters.created()).inspect_err(|error| {
             if !matches!(error, CommitError::RunExists { .. }) {
-                self.inner.live.forget(&run_id);
+                self.uses.states.live().forget(&run_id);
             }
         })
     }
@@ -367,24 +371,24 @@ impl Runs {
     fn put_back(&self, run_id: &RunId, cell: &mut Option<Loaded>, loaded: Loaded) {
         let status = loaded.state.status;
         if status.is_terminal() {
-            self.inner.live.forget(run_id);
+            self.uses.states.live().forget(run_id);
         } else if status.is_waiting() {
-            self.inner.live.forget_idle(run_id);
+            self.uses.states.live().forget_idle(run_id);
         } else {
             *cell = Some(loaded);
         }
     }
 
-    /// Reads what [`Runs::outcome`] needs from the store.
-    pub(super) async fn prepare(&self, state: &RunState, decision: &Decision) -> Prepared {
+    /// Reads what [`Engine::outcome`] needs from the store.
+    pub(crate) async fn prepare(&self, state: &RunState, decision: &Decision) -> Prepared {
         Prepared {
-            subscribers: self.subscribers(&state.genesis).await,
+            subscribers: self.uses.webhooks.subscribers(&state.genesis).await,
             children: self.find_new_children(state, decision).await,
         }
     }
 
     /// The consequences of a decision: the changes for the commit, and what to do after it.
-    pub(super) fn outcome(
+    pub(crate) fn outcome(
         &self,
         definition: &Definition,
         state: &RunState,
@@ -397,7 +401,7 @@ impl Runs {
         let before = for_parent(decision.before);
         let tally = Tally::of(&decision.events, state);
         let append = self.append(definition, state, &decision.events, &prepared.subscribers, changes);
-        changes.extend(self.state_checkpoint(state, &decision.events));
+        changes.extend(self.uses.states.state_checkpoint(state, &decision.events));
         let newborn = self.create_children(state, &decision, prepared, changes);
         let (mut effects, mut closed) = (Vec::new(), false);
         for effect in decision.effects {
@@ -414,17 +418,19 @@ impl Runs {
                     }
                 }
                 Effect::StoreArtifact { artifact_id, mut document } => {
-                    self.inner.records.secrets().redact(&state.genesis.tenant, &mut document);
+                    self.uses.records.secrets().redact(&state.genesis.tenant, &mut document);
                     changes.push(Change::PutArtifact {
                         run_id: run_id.clone(),
                         artifact_id,
                         document: document.to_string().into_bytes().into(),
                     });
                 }
-                Effect::InterruptRaised { node_id } => self.queue_callback(state, &node_id, changes),
+                Effect::InterruptRaised { node_id } => {
+                    self.uses.webhooks.queue_callback(state, &node_id, changes)
+                }
                 Effect::InterruptClosed { .. } => closed = true,
                 Effect::EndGuide { ref node_id, ref session_id } => {
-                    changes.push(guide::end_later(run_id, node_id, session_id, self.inner.records.now()));
+                    changes.push(guide::end_later(run_id, node_id, session_id, self.uses.records.now()));
                     effects.push(effect);
                 }
                 Effect::StartChild(_)
@@ -457,7 +463,7 @@ impl Runs {
     }
 
     /// The change that makes events durable, with the append for streams.
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         definition: &Definition,
         state: &RunState,
@@ -468,7 +474,7 @@ impl Runs {
         let (first, last) = (events.first()?, events.last()?);
         let (run_id, tenant) = (&state.genesis.run_id, &state.genesis.tenant);
         let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
-        self.queue(definition, &state.genesis, subscribers, (events, &texts), changes);
+        self.uses.webhooks.queue(definition, &state.genesis, subscribers, (events, &texts), changes);
         let events: Bytes = texts.join("\n").into_bytes().into();
         let snapshot = self.snapshot(definition, state, last.timestamp);
         changes.push(Change::Append {
@@ -488,9 +494,9 @@ impl Runs {
         const PLAIN: &str = "names are strings, so this cannot fail";
         let snapshot = Snapshot::of(definition, state, at);
         let tenant = &state.genesis.tenant;
-        if self.inner.records.secrets().are_known_of(tenant) {
+        if self.uses.records.secrets().are_known_of(tenant) {
             let mut snapshot = serde_json::to_value(snapshot).expect(PLAIN);
-            self.inner.records.secrets().redact_known(tenant, &mut snapshot);
+            self.uses.records.secrets().redact_known(tenant, &mut snapshot);
             return snapshot.to_string().into_bytes().into();
         }
         let mut bytes = Vec::with_capacity(1024);
@@ -500,14 +506,14 @@ impl Runs {
 
     /// The JSON text of an event, with known secrets removed.
     fn encode(&self, tenant: &Tenant, run_id: &RunId, event: &Event) -> String {
-        if !self.inner.records.secrets().are_known_of(tenant) {
+        if !self.uses.records.secrets().are_known_of(tenant) {
             return wire::encode(run_id, event);
         }
         let mut payload = event.payload();
         for name in payload.keys().cloned().collect::<Vec<_>>() {
             let Some(member) = payload.get_mut(&name) else { continue };
             let known = member.clone();
-            self.inner.records.secrets().redact_known(tenant, member);
+            self.uses.records.secrets().redact_known(tenant, member);
             // A secret can equal a word of the protocol, such as the status of a child. It stays where the protocol needs the word,
             // because the run would become unreadable otherwise. Everywhere else it is removed.
             if *member != known && EventData::read(event.kind(), payload.clone()).is_err() {
@@ -518,7 +524,7 @@ impl Runs {
     }
 
     /// Makes the copied events of a fork durable. No deliveries are queued, because subscribers already received these events.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &self,
         definition: &Definition,
         state: &RunState,
@@ -527,7 +533,7 @@ impl Runs {
     ) {
         let run_id = &state.genesis.run_id;
         // The snapshot of the last change counts, because readers see the commit as a whole.
-        let at = state.last_event_at.unwrap_or(self.inner.records.now());
+        let at = state.last_event_at.unwrap_or(self.uses.records.now());
         let snapshot = self.snapshot(definition, state, at);
         for part in events.chunks(COPIED_AT_ONCE) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
@@ -545,35 +551,32 @@ impl Runs {
     }
 
     /// Does what follows a commit: notifies streams and the timer loop, and performs effects.
-    pub(super) fn after(&self, mut outcome: Outcome) {
-        self.inner.counters.add(outcome.tally);
+    pub(crate) fn after(&self, mut outcome: Outcome) {
+        self.work.counters.add(outcome.tally);
         if outcome.is_last && outcome.append.is_some() {
-            self.send_traces(&outcome.run_id);
+            self.uses.traces.ended(&outcome.run_id);
         }
         if let Some((append, snapshot)) = outcome.append.take() {
-            self.inner.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
-            if let Some(live) = self.inner.live.get(&outcome.run_id) {
-                live.feed.send(append, snapshot, outcome.is_last);
-            }
+            self.uses.states.appended(&outcome.run_id, append, snapshot, outcome.is_last);
         }
         self.expect_newborn(&outcome.run_id, std::mem::take(&mut outcome.newborn));
         if let Some(parent) = outcome.waits.take() {
-            let (runs, run_id) = (self.clone(), outcome.run_id.clone());
-            tokio::spawn(async move { runs.notify_waiting(&parent, &run_id).await });
+            let (engine, run_id) = (self.clone(), outcome.run_id.clone());
+            tokio::spawn(async move { engine.notify_waiting(&parent, &run_id).await });
         }
         if let Some(parent) = outcome.stirs.take() {
-            let runs = self.clone();
-            tokio::spawn(async move { runs.wake(parent).await });
+            let engine = self.clone();
+            tokio::spawn(async move { engine.uses.states.wake(parent).await });
         }
         if outcome.timer_set {
-            self.inner.timer_set.notify_one();
+            self.work.timer_set.notify_one();
         }
         if outcome.queued {
-            self.inner.delivery_queued.notify_one();
+            self.uses.webhooks.notify_queued();
         }
         if !outcome.effects.is_empty() || outcome.ended.is_some() {
-            let runs = self.clone();
-            tokio::spawn(async move { runs.make(outcome).await });
+            let engine = self.clone();
+            tokio::spawn(async move { engine.make(outcome).await });
         }
     }
 }
@@ -590,7 +593,7 @@ fn is_timer(change: &Change, such: impl FnOnce(&String) -> bool) -> bool {
 }
 
 /// Converts a refusal of the engine into one for the caller.
-pub(super) fn refused(refusal: flow::engine::Refusal) -> Refusal {
+pub(crate) fn refused(refusal: flow::engine::Refusal) -> Refusal {
     use flow::engine::Refusal as Core;
     let message = refusal.to_string();
     match refusal {

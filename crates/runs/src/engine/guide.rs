@@ -7,7 +7,7 @@ use flow::engine::guide::session_of;
 use flow::engine::{Guide, GuideFailure, GuideResult, Input};
 use flow::id::{ArtifactId, NodeId, RunId, Tenant};
 use flow::run::Genesis;
-use flow::state::{NodeStatus, RunState};
+use flow::state::NodeStatus;
 use guided_node::{GuidedNodes, InputArtifact, Job, Trouble, Waiter, not_provided};
 use ports::Cause;
 use ports::runs::Change;
@@ -16,8 +16,7 @@ use serde_json::Value;
 use system::backoff::{Backoff, millis};
 use system::causes;
 
-use super::interrupts::TOKEN_PERIOD_MS;
-use super::{Caller, Refusal, Runs, Scope};
+use super::Engine;
 
 /// How long after its commit the timer loop ends a session, if the process that recorded the end died before it did so.
 const END_AGAIN_MS: u64 = 5000;
@@ -63,15 +62,15 @@ fn unmarked(run_id: &RunId, session_id: &str, cause: &(dyn std::error::Error + '
     false
 }
 
-impl Runs {
+impl Engine {
     fn guided_nodes(&self) -> Option<&GuidedNodes> {
-        self.inner.guided_nodes.as_ref()
+        self.uses.guided_nodes.as_ref()
     }
 
     /// Prepares an agent, starts its session and watches it, in its own task: a repository may take minutes to fetch.
     pub(super) fn guide(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) {
-        let (runs, run_id, tenant) = (self.clone(), run_id.to_owned(), tenant.to_owned());
-        tokio::spawn(async move { runs.carry_guide(run_id, tenant, guide).await });
+        let (engine, run_id, tenant) = (self.clone(), run_id.to_owned(), tenant.to_owned());
+        tokio::spawn(async move { engine.carry_guide(run_id, tenant, guide).await });
     }
 
     async fn carry_guide(&self, run_id: RunId, tenant: Tenant, guide: Guide) {
@@ -130,7 +129,7 @@ impl Runs {
     /// Whether a run waits for a session, or will wait for it after it resumes.
     async fn wants(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
         // If the run cannot be read now, the next recovery checks again.
-        let Ok(loaded) = self.load(run_id).await else { return true };
+        let Ok(loaded) = self.uses.states.load(run_id).await else { return true };
         let state = &loaded.state;
         let Some(node) = state.node_index(node_id) else { return false };
         let awaited = state.interrupts.get(node_id).and_then(|open| session_of(&open.data));
@@ -145,7 +144,7 @@ impl Runs {
 
     /// The description of a node for the guided session.
     async fn job(&self, run_id: &RunId, tenant: &Tenant, guide: Guide) -> Result<Job, Trouble> {
-        let genesis = self.genesis_of(run_id).await.map_err(later)?;
+        let genesis = self.uses.states.genesis_of(run_id).await.map_err(later)?;
         let mut artifacts = Vec::new();
         for upstream in &guide.artifacts {
             if let Some(document) = self.artifact_of(&genesis, &upstream.artifact_id).await? {
@@ -171,13 +170,13 @@ impl Runs {
         let mut genesis = genesis.clone();
         for _ in 0..MAX_FORKS {
             let found =
-                self.inner.records.store().artifact(&genesis.run_id, artifact_id).await.map_err(later)?;
+                self.uses.records.store().artifact(&genesis.run_id, artifact_id).await.map_err(later)?;
             if let Some(document) = found {
                 return Ok(serde_json::from_slice(&document).ok());
             }
             match genesis.fork {
                 Some(fork) => {
-                    genesis = self.genesis_of(&fork.source_run_id).await.map_err(later)?;
+                    genesis = self.uses.states.genesis_of(&fork.source_run_id).await.map_err(later)?;
                 }
                 None => break,
             }
@@ -208,7 +207,7 @@ impl Runs {
             );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.inner.records.stopped() => return None,
+                () = self.uses.records.stopped() => return None,
             }
         }
     }
@@ -228,10 +227,10 @@ impl Runs {
     pub async fn keep_sessions(&self) {
         let Some(path) = self.guided_nodes().cloned() else { return };
         let mut took = Duration::ZERO;
-        while !self.inner.records.is_stopping() {
+        while !self.uses.records.is_stopping() {
             tokio::select! {
                 () = path.news(took) => {}
-                () = self.inner.records.stopped() => return,
+                () = self.uses.records.stopped() => return,
             }
             let began = Instant::now();
             let changed = path.changed().await;
@@ -288,7 +287,7 @@ impl Runs {
         session_id: &str,
     ) -> bool {
         if let Some(path) = self.guided_nodes().cloned() {
-            let status = match self.inner.records.store().run(None, run_id).await {
+            let status = match self.uses.records.store().run(None, run_id).await {
                 Ok(Some(row)) => row.status.as_str().to_owned(),
                 Ok(None) => "unknown".to_owned(),
                 Err(error) => return unmarked(run_id, session_id, &error),
@@ -306,7 +305,7 @@ impl Runs {
             }
         }
         let clear = Change::ClearTimer { run_id: run_id.to_owned(), key: end_key(node_id, session_id) };
-        match self.inner.records.commit(vec![clear]).await {
+        match self.uses.records.commit(vec![clear]).await {
             Ok(()) => true,
             Err(error) => unmarked(run_id, session_id, &error),
         }
@@ -314,87 +313,9 @@ impl Runs {
 
     /// Ends a session whose end was recorded by a process that died before it could end it.
     pub(super) async fn end_guide_late(&self, run_id: &RunId, node_id: &NodeId, session_id: &str) -> bool {
-        match self.genesis_of(run_id).await {
+        match self.uses.states.genesis_of(run_id).await {
             Ok(genesis) => self.end_guide(run_id, &genesis.tenant, node_id, session_id).await,
             Err(refusal) => unmarked(run_id, session_id, &refusal),
         }
-    }
-
-    /// Adds connection details for an agent to an interrupt, for a reader who may reply to interrupts. They are not stored.
-    pub(super) async fn show_connection(
-        &self,
-        caller: &Caller,
-        state: &RunState,
-        node_id: &NodeId,
-        interrupt: &mut Value,
-    ) {
-        if !caller.may(Scope::ApprovalsRespond) {
-            return;
-        }
-        let Some(path) = self.guided_nodes() else { return };
-        let Some(session_id) = self.guided_session(state, node_id) else { return };
-        let now = self.inner.records.now().0;
-        let period = Timestamp(now - now % TOKEN_PERIOD_MS);
-        let tenant = &state.genesis.tenant;
-        // If the session cannot be read now, the details are omitted. Reading the run reports the error.
-        if let Ok(connection) = path.connection(self.public_url(), tenant, &session_id, period).await {
-            interrupt["session"] = connection.session;
-            if let Some(connect) = connection.connect {
-                interrupt["connect"] = connect;
-            }
-        }
-    }
-
-    /// How an agent connects to the session that a node waits for. The result is the interrupt as the snapshot shows it. Use this
-    /// when several nodes wait.
-    ///
-    /// # Errors
-    /// If the caller is not allowed to, or nothing is pending at the node.
-    pub async fn connection(
-        &self,
-        caller: &Caller,
-        run_id: &RunId,
-        node_id: &NodeId,
-    ) -> Result<Value, Refusal> {
-        if !caller.may(Scope::ApprovalsRespond) {
-            return Err(Refusal::scope(Scope::ApprovalsRespond));
-        }
-        self.visible(caller, run_id).await?;
-        let loaded = self.load(run_id).await?;
-        let Some(open) = loaded.state.interrupts.get(node_id) else {
-            return Err(Refusal::new(
-                super::ApiCode::InterruptNotFound,
-                "no interrupt is pending at this \
-                node",
-            ));
-        };
-        let mut interrupt = serde_json::json!({
-            "kind": open.kind, "nodeId": open.node_id, "interruptId": open.id, "data": open.data,
-        });
-        self.show_connection(caller, &loaded.state, node_id, &mut interrupt).await;
-        Ok(interrupt)
-    }
-
-    /// The part of the entity tag that is about a session: its progress.
-    pub(super) async fn connection_tag(
-        &self,
-        caller: &Caller,
-        state: &RunState,
-        node_id: &NodeId,
-    ) -> Option<String> {
-        if !caller.may(Scope::ApprovalsRespond) {
-            return None;
-        }
-        let session_id = self.guided_session(state, node_id)?;
-        let events = self.guided_nodes()?.progress(&state.genesis.tenant, &session_id).await?;
-        Some(format!("s{events}"))
-    }
-
-    /// The session that a guided node waits for.
-    fn guided_session(&self, state: &RunState, node_id: &NodeId) -> Option<String> {
-        let open = state.interrupts.get(node_id)?;
-        let is_guided =
-            open.data.get("eventType").and_then(Value::as_str) == Some(flow::engine::guide::EVENT_TYPE);
-        is_guided.then(|| session_of(&open.data).map(str::to_owned)).flatten()
     }
 }

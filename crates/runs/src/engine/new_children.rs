@@ -16,10 +16,10 @@ use flow::state::RunState;
 use ports::runs::Change;
 use serde_json::{Map, Value};
 
-use super::Runs;
+use super::Engine;
 use super::advance::Prepared;
-use super::create::created;
-use super::webhooks::Subscriptions;
+use super::begin::created;
+use crate::webhooks::Subscriptions;
 
 /// The maximum number of children that one commit creates. Further children are created one by one, as effects.
 const MAX_AT_ONCE: usize = 1000;
@@ -41,7 +41,7 @@ fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
     parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
 }
 
-impl Runs {
+impl Engine {
     /// Finds the new children of a decision that can be created in its commit, with their definitions.
     pub(super) async fn find_new_children(&self, parent: &RunState, decision: &Decision) -> NamedChildren {
         let starts = decision.effects.iter().filter_map(|effect| match effect {
@@ -60,13 +60,14 @@ impl Runs {
         let reads: Vec<_> = starts
             .into_iter()
             .filter(|child| named.contains(&child.parent.causation_id))
-            .map(|child| (child, self.inner.records.store().run(None, &child.run_id)))
+            .map(|child| (child, self.uses.records.store().run(None, &child.run_id)))
             .collect();
         let mut found = NamedChildren::default();
         for (child, read) in reads {
             // A child that is skipped here is created later, by its effect.
             let is_new = matches!(read.await, Ok(None));
-            let definition = self.definition(&parent.genesis.tenant, &child.workflow_id).await;
+            let definition =
+                self.uses.definitions.newest_of(&parent.genesis.tenant, &child.workflow_id).await;
             if is_new && let Ok(Some(definition)) = definition {
                 found.0.insert(child.run_id.clone(), definition);
             }
@@ -117,8 +118,8 @@ impl Runs {
             definition,
             &mut state,
             Input::Begin,
-            self.inner.records.now(),
-            self.inner.features.limits(),
+            self.uses.records.now(),
+            self.uses.features.limits(),
             &context,
         )
         .ok()?;
@@ -133,7 +134,7 @@ impl Runs {
         child: &StartChild,
         definition: &Definition,
     ) -> Genesis {
-        let trace = self.is_traced().then(|| {
+        let trace = self.uses.traces.are_enabled().then(|| {
             let Parent { node_id, iteration, attempt, .. } = &child.parent;
             flow::trace::of_child(parent, node_id, *iteration, *attempt)
         });
@@ -151,7 +152,7 @@ impl Runs {
             callback_url: None,
             parent: Some(child.parent.clone()),
             fork: None,
-            created_at: self.inner.records.now(),
+            created_at: self.uses.records.now(),
             forced_engine_version: parent.forced_engine_version,
             test: parent.test,
             trace,
@@ -162,9 +163,9 @@ impl Runs {
     /// Remembers children that are durable now and have not begun.
     pub(super) fn expect_newborn(&self, parent_id: &RunId, newborn: Vec<RunId>) {
         if !newborn.is_empty() {
-            newborn.iter().for_each(|_| self.inner.counters.created());
+            newborn.iter().for_each(|_| self.work.counters.created());
             let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
-            self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
+            self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
         }
     }
 
@@ -172,12 +173,12 @@ impl Runs {
     /// begins it.
     pub(super) fn is_newborn(&self, run_id: &RunId, parent_id: &RunId) -> bool {
         let newborn = (run_id.to_owned(), parent_id.to_owned());
-        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
+        self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
     }
 
     pub(super) fn has_begun(&self, run_id: &RunId, parent_id: &RunId) {
         let newborn = (run_id.to_owned(), parent_id.to_owned());
-        self.inner.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
+        self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
     }
 }
 

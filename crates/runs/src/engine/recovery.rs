@@ -10,9 +10,10 @@ use flow::engine::Input;
 use flow::id::RunId;
 use flow::run::Genesis;
 
-use super::compute_pool::may_be_heavy;
+use super::Engine;
 use super::effects::parent_cancelled;
-use super::{Direct, Refusal, Runs};
+use crate::compute_pool::may_be_heavy;
+use crate::{Direct, Refusal};
 
 /// How many runs are read at once.
 const PAGE: usize = 500;
@@ -57,14 +58,14 @@ impl Recovery {
     }
 }
 
-impl Runs {
+impl Engine {
     /// The progress of the recovery. `None` if no recovery is in progress.
     pub fn recovering(&self) -> Option<RecoveryProgress> {
-        let left = self.inner.recovery.left();
+        let left = self.work.recovery.left();
         left.found.map(|total| RecoveryProgress { recovered: left.done, total })
     }
 
-    /// Finds all runs that have not ended, for [`Runs::recover_found`]. A store has one host, so no other process owns them.
+    /// Finds all runs that have not ended, for [`Engine::recover_found`]. A store has one host, so no other process owns them.
     /// Call this once, before any other operation: runs that are created later must not be recovered.
     ///
     /// # Errors
@@ -72,37 +73,37 @@ impl Runs {
     pub async fn find_unrecovered(&self) -> Result<usize, Refusal> {
         let mut found: Vec<RunId> = Vec::new();
         loop {
-            let page = self.inner.records.store().open_runs(found.last(), PAGE).await?;
+            let page = self.uses.records.store().open_runs(found.last(), PAGE).await?;
             if page.is_empty() {
                 break;
             }
             found.extend(page);
         }
-        self.inner.counters.recovered(found.len());
+        self.work.counters.recovered(found.len());
         let total = found.len();
-        *self.inner.recovery.left() =
+        *self.work.recovery.left() =
             Left { waiting: found.into_iter().collect(), found: Some(total), done: 0 };
         Ok(total)
     }
 
-    /// Recovers the runs that [`Runs::find_unrecovered`] found, several at a time. Returns how many were recovered.
+    /// Recovers the runs that [`Engine::find_unrecovered`] found, several at a time. Returns how many were recovered.
     pub async fn recover_found(&self) -> usize {
-        let mut found: Vec<RunId> = self.inner.recovery.left().waiting.iter().cloned().collect();
+        let mut found: Vec<RunId> = self.work.recovery.left().waiting.iter().cloned().collect();
         // Oldest first.
         found.sort_unstable();
         let mut recovered = 0;
         for group in found.chunks(AT_ONCE) {
-            if self.inner.records.is_stopping() {
+            if self.uses.records.is_stopping() {
                 break;
             }
             let tasks: Vec<_> =
                 group.iter().map(|run_id| tokio::spawn(self.take_over(run_id.clone()))).collect();
             for task in tasks {
                 recovered += usize::from(task.await.unwrap_or(false));
-                self.inner.recovery.left().done += 1;
+                self.work.recovery.left().done += 1;
             }
         }
-        self.inner.recovery.left().found = None;
+        self.work.recovery.left().found = None;
         recovered
     }
 
@@ -117,7 +118,7 @@ impl Runs {
 
     /// Recovers a run before another input, if it is not recovered yet. A run that is cancelled needs no recovery.
     pub(super) async fn recover_first(&self, run_id: &RunId, input: &Input) -> Result<(), Refusal> {
-        if !self.inner.recovery.take(run_id) || matches!(input, Input::Cancel { .. } | Input::Recover) {
+        if !self.work.recovery.take(run_id) || matches!(input, Input::Cancel { .. } | Input::Recover) {
             return Ok(());
         }
         let input = self.missed_cancel(run_id).await.unwrap_or(Input::Recover);
@@ -126,38 +127,38 @@ impl Runs {
             && refusal.is_host_failure()
         {
             // The next input retries.
-            self.inner.recovery.left().waiting.insert(run_id.to_owned());
+            self.work.recovery.left().waiting.insert(run_id.to_owned());
             return Err(refusal);
         }
         Ok(())
     }
 
     fn take_over(&self, run_id: RunId) -> impl Future<Output = bool> + Send + use<> {
-        let runs = self.clone();
+        let engine = self.clone();
         async move {
-            let _turn = match runs.may_take_long(&run_id).await {
-                true => Some(runs.inner.recovery.heavy.lock().await),
+            let _turn = match engine.may_take_long(&run_id).await {
+                true => Some(engine.work.recovery.heavy.lock().await),
                 false => None,
             };
-            if !runs.inner.recovery.take(&run_id) {
+            if !engine.work.recovery.take(&run_id) {
                 // Another input recovered or cancelled the run meanwhile.
                 return true;
             }
-            let input = runs.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
-            runs.advance(&run_id, input, Vec::new(), &Direct, |_| ()).await.is_ok()
+            let input = engine.missed_cancel(&run_id).await.unwrap_or(Input::Recover);
+            engine.advance(&run_id, input, Vec::new(), &Direct, |_| ()).await.is_ok()
         }
     }
 
     async fn may_take_long(&self, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.inner.records.store().run(None, run_id).await else { return false };
-        self.pinned(&row).await.is_ok_and(|definition| may_be_heavy(&definition, &row))
+        let Ok(Some(row)) = self.uses.records.store().run(None, run_id).await else { return false };
+        self.uses.states.pinned(&row).await.is_ok_and(|definition| may_be_heavy(&definition, &row))
     }
 
     /// The cancellation by its parent, if the host stopped before the child received it.
     async fn missed_cancel(&self, run_id: &RunId) -> Option<Input> {
-        let row = self.inner.records.store().run(None, run_id).await.ok()??;
+        let row = self.uses.records.store().run(None, run_id).await.ok()??;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).ok()?;
         let parent = genesis.parent.filter(|_| genesis.fork.is_none())?;
-        self.gave_up(&parent.run_id, run_id).await.then(|| parent_cancelled(&parent.run_id))
+        self.uses.states.gave_up(&parent.run_id, run_id).await.then(|| parent_cancelled(&parent.run_id))
     }
 }

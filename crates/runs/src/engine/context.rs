@@ -14,11 +14,12 @@ use flow::engine::Children;
 use flow::id::{Tenant, WorkflowId};
 use serde_json::Value;
 
-use super::{Refusal, Runs};
+use super::Engine;
+use crate::Refusal;
 
 /// The data for one decision.
-pub(super) struct EngineContext {
-    runs: Runs,
+pub(crate) struct EngineContext {
+    engine: Engine,
     tenant: Tenant,
     workers: HashMap<WorkflowId, Worker>,
     /// Whether the engine may query workflows that are not in `workers`.
@@ -35,15 +36,15 @@ struct Worker {
 
 impl EngineContext {
     /// Whether a decision may have to be repeated, because the engine may query workflows that are not read yet.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
     /// Reads the workflows that the engine did not find in memory. Returns whether there were any; then the decision must be repeated.
-    pub(super) async fn learn(&mut self) -> Result<bool, Refusal> {
+    pub(crate) async fn learn(&mut self) -> Result<bool, Refusal> {
         let missing = std::mem::take(self.missing.get_mut().unwrap_or_else(PoisonError::into_inner));
         for workflow_id in &missing {
-            let worker = self.runs.worker(&self.tenant, workflow_id).await?;
+            let worker = self.engine.worker(&self.tenant, workflow_id).await?;
             self.workers.insert(workflow_id.clone(), worker);
         }
         Ok(!missing.is_empty())
@@ -54,13 +55,13 @@ impl EngineContext {
     }
 
     fn agents(&self) -> Option<&Agents> {
-        self.runs.inner.features.executors().and_then(Executors::agents)
+        self.engine.uses.features.executors().and_then(Executors::agents)
     }
 }
 
-impl Runs {
+impl Engine {
     /// The context for decisions on the runs of a definition.
-    pub(super) async fn engine_context(
+    pub(crate) async fn context(
         &self,
         tenant: &Tenant,
         definition: &Definition,
@@ -75,9 +76,9 @@ impl Runs {
     }
 
     /// The context for a decision that starts no child.
-    pub(super) fn plain_context(&self, tenant: &Tenant) -> EngineContext {
+    pub(crate) fn plain_context(&self, tenant: &Tenant) -> EngineContext {
         EngineContext {
-            runs: self.clone(),
+            engine: self.clone(),
             tenant: tenant.clone(),
             workers: HashMap::new(),
             is_open: false,
@@ -86,14 +87,14 @@ impl Runs {
     }
 
     async fn worker(&self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<Worker, Refusal> {
-        match self.definition(tenant, workflow_id).await {
+        match self.uses.definitions.newest_of(tenant, workflow_id).await {
             Ok(Some(definition)) => {
                 Ok(Worker { exists: true, agent_id: definition.agent_id().map(str::to_owned) })
             }
             Ok(None) => Ok(Worker::default()),
             // A definition that this version cannot use still exists. Starting it fails with the reason.
             Err(_) => {
-                let exists = self.inner.records.store().definition(tenant, workflow_id).await?.is_some();
+                let exists = self.uses.records.store().definition(tenant, workflow_id).await?.is_some();
                 Ok(Worker { exists, agent_id: None })
             }
         }
@@ -123,11 +124,11 @@ impl Children for EngineContext {
     }
 
     fn converses(&self) -> bool {
-        self.runs.inner.features.capabilities().conversation
+        self.engine.uses.features.capabilities().conversation
     }
 
     fn mocks(&self) -> bool {
-        self.runs.inner.features.capabilities().mock_agent
+        self.engine.uses.features.capabilities().mock_agent
     }
 
     fn threshold(&self, agent_id: &str) -> Option<f64> {

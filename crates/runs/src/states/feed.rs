@@ -15,7 +15,8 @@ use ports::runs::StoredAppend;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Refusal, Runs};
+use super::States;
+use crate::Refusal;
 
 /// How many appends a watcher may lag before it reads the store.
 const BEHIND: usize = 32;
@@ -24,11 +25,11 @@ const PAGE_EVENTS: usize = 1000;
 const PAGE_BYTES: usize = 1 << 20;
 
 /// The channel of one run.
-pub(super) struct Feed(Sender<FeedMessage>);
+pub(crate) struct Feed(Sender<FeedMessage>);
 
 /// A message to watchers.
 #[derive(Clone)]
-pub(super) enum FeedMessage {
+pub(crate) enum FeedMessage {
     /// Events were appended to the run.
     Append { append: Arc<StoredAppend>, snapshot: Arc<[u8]>, is_last: bool },
     /// A note beside the log: sent to current subscribers and not stored.
@@ -44,26 +45,26 @@ impl Default for Feed {
 }
 
 impl Feed {
-    pub(super) fn send(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
+    pub(crate) fn send(&self, append: StoredAppend, snapshot: Arc<[u8]>, is_last: bool) {
         // A channel without watchers is not an error.
         let _ = self.0.send(FeedMessage::Append { append: Arc::new(append), snapshot, is_last });
     }
 
     /// Subscribes to new messages.
-    pub(super) fn subscribe(&self) -> Receiver<FeedMessage> {
+    pub(crate) fn subscribe(&self) -> Receiver<FeedMessage> {
         self.0.subscribe()
     }
 
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
-    pub(super) fn send_annotation(&self, text: String) {
+    pub(crate) fn send_annotation(&self, text: String) {
         let _ = self.0.send(FeedMessage::Note(text.into()));
     }
 
     /// Notifies watchers to look at the descendants again.
-    pub(super) fn send_wake(&self) {
+    pub(crate) fn send_wake(&self) {
         let _ = self.0.send(FeedMessage::Wake);
     }
 }
@@ -83,7 +84,7 @@ pub struct Batch {
 
 /// A watcher of one run.
 pub struct Following {
-    runs: Runs,
+    states: Arc<States>,
     run_id: RunId,
     next: u64,
     messages: Option<Receiver<FeedMessage>>,
@@ -99,19 +100,23 @@ pub struct Following {
     hiding: Option<Arc<Definition>>,
 }
 
-impl Runs {
+impl States {
     /// Watches a run of the tenant, from a sequence on.
     ///
     /// # Errors
     /// If there is no such run.
-    pub async fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
-        let row = self.inner.records.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        run_id: &RunId,
+        from: u64,
+    ) -> Result<Following, Refusal> {
+        let row = self.records.store().run(Some(tenant), run_id).await?.ok_or_else(Refusal::no_run)?;
         // Subscribe before the first read of the store, so that no event in between is missed.
-        let messages =
-            (!row.status.is_terminal()).then(|| self.inner.live.get_or_insert(run_id).feed.subscribe());
+        let messages = (!row.status.is_terminal()).then(|| self.live.get_or_insert(run_id).feed.subscribe());
         let hiding = Some(self.pinned(&row).await?).filter(|definition| Mask::of(definition).is_some());
         Ok(Following {
-            runs: self.clone(),
+            states: Arc::clone(self),
             run_id: run_id.to_owned(),
             next: from,
             messages,
@@ -134,7 +139,7 @@ impl Following {
             return Ok(None);
         }
         let appends =
-            self.runs.inner.records.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES).await?;
+            self.states.records.store().appends(&self.run_id, self.next, PAGE_EVENTS, PAGE_BYTES).await?;
         let events = self.shown(appends.iter().flat_map(|append| lines(append, self.next)));
         let Some((last, text)) = events.last() else { return Ok(None) };
         self.next = last + 1;
@@ -189,10 +194,10 @@ impl Following {
                 Ok(_) | Err(RecvError::Lagged(_)) => self.missed = true,
                 Err(RecvError::Closed) => {
                     // The run left memory, usually because it ended. The store has the rest.
-                    let row = self.runs.inner.records.store().run(None, &self.run_id).await?;
+                    let row = self.states.records.store().run(None, &self.run_id).await?;
                     let is_active = row.is_some_and(|row| !row.status.is_terminal());
                     self.messages =
-                        is_active.then(|| self.runs.inner.live.get_or_insert(&self.run_id).feed.subscribe());
+                        is_active.then(|| self.states.live.get_or_insert(&self.run_id).feed.subscribe());
                     self.missed = true;
                 }
             }
@@ -206,7 +211,7 @@ impl Following {
         self
     }
 
-    /// Also returns an empty batch whenever the caller should look at the [descendants](Runs::waiting) again.
+    /// Also returns an empty batch whenever the caller should look at the [descendants](crate::Queries::waiting) again.
     #[must_use]
     pub fn with_below(mut self) -> Self {
         self.below = true;
@@ -230,7 +235,7 @@ impl Following {
 /// The text of an event as a reader may see it, whatever the channel: without values that the author marked as sensitive, and
 /// without what looks like a credential. Most events have neither and are returned unchanged. An event that cannot be parsed
 /// cannot be masked, so it is not shown.
-pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> Option<Arc<str>> {
+pub(crate) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> Option<Arc<str>> {
     let text = match mask {
         None => text,
         Some(mask) => {
@@ -260,7 +265,7 @@ pub(super) fn shown(mask: Option<&Mask<'_>>, run_id: &RunId, text: Arc<str>) -> 
 }
 
 /// The events of an append from a sequence on.
-pub(super) fn lines(append: &StoredAppend, from: u64) -> impl Iterator<Item = (u64, Arc<str>)> {
+pub(crate) fn lines(append: &StoredAppend, from: u64) -> impl Iterator<Item = (u64, Arc<str>)> {
     let text = std::str::from_utf8(&append.events).unwrap_or_default();
     let numbered = (append.first..).zip(text.lines());
     let wanted = numbered.filter(move |(sequence, _)| *sequence >= from);

@@ -28,13 +28,14 @@ use system::backoff::{Backoff, millis};
 use system::causes;
 use tracing::{Instrument as _, Span, debug_span};
 
+use super::Engine;
 use super::advance::Outcome;
-use super::create::BeginError;
+use super::begin::BeginError;
 use super::progress::ProgressReports;
 use super::work_limits::WorkPermit;
-use super::{Direct, Refusal, Runs};
+use crate::{Direct, Refusal};
 
-impl Runs {
+impl Engine {
     /// Performs the effects of a decision, and notifies the parent of a run that ended. Returns when the host's own part is done;
     /// calls may still be in progress.
     pub(super) async fn make(&self, outcome: Outcome) {
@@ -44,10 +45,10 @@ impl Runs {
         for effect in calls.into_iter().chain(own) {
             match effect {
                 Effect::Activity(activity) => {
-                    let (runs, run_id, tenant) = (self.clone(), run_id.clone(), tenant.clone());
+                    let (engine, run_id, tenant) = (self.clone(), run_id.clone(), tenant.clone());
                     let span = effect_span(&run_id, &activity);
                     let work = async move {
-                        runs.insist(&run_id, || runs.perform(&run_id, &tenant, &activity)).await;
+                        engine.insist(&run_id, || engine.perform(&run_id, &tenant, &activity)).await;
                     };
                     tokio::spawn(work.instrument(span));
                 }
@@ -100,12 +101,12 @@ impl Runs {
             );
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.inner.records.stopped() => return,
+                () = self.uses.records.stopped() => return,
             }
         }
     }
 
-    /// [`Runs::advance`], boxed, because the effects of an input can advance another run recursively.
+    /// [`Engine::advance`], boxed, because the effects of an input can advance another run recursively.
     fn advance_boxed<'a>(
         &'a self,
         run_id: &'a RunId,
@@ -143,13 +144,13 @@ impl Runs {
             self.give(parent_id, refuse(FailureCode::RecursionLimitExceeded, &message)).await;
             return Ok(());
         }
-        let Some(definition) = self.definition(tenant, &child.workflow_id).await? else {
+        let Some(definition) = self.uses.definitions.newest_of(tenant, &child.workflow_id).await? else {
             let message = "the workflow that the node names was not found";
             let input = refuse(FailureCode::UnknownChildWorkflow, message);
             self.give(parent_id, input).await;
             return Ok(());
         };
-        let parent = self.inner.records.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
+        let parent = self.uses.records.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
         let genesis = self.genesis_of_child(&parent, child, &definition);
         match self.begin(&definition, genesis, false, Vec::new(), &Direct, |_| ()).await {
@@ -168,21 +169,10 @@ impl Runs {
     /// Cancels a child that was just started, if it is no longer needed: during its start, the join may have completed without it, or
     /// the parent may have ended.
     async fn end_if_unwanted(&self, parent_id: &RunId, child_id: &RunId) -> Result<(), Refusal> {
-        if self.gave_up(parent_id, child_id).await {
+        if self.uses.states.gave_up(parent_id, child_id).await {
             self.give(child_id, parent_cancelled(parent_id)).await;
         }
         Ok(())
-    }
-
-    /// Whether the parent decided that a child must end.
-    pub(super) async fn gave_up(&self, parent_id: &RunId, child_id: &RunId) -> bool {
-        if let Some(live) = self.inner.live.get(parent_id) {
-            let cell = live.cell.lock().await;
-            if let Some(loaded) = &*cell {
-                return loaded.state.gave_up(child_id);
-            }
-        }
-        self.load(parent_id).await.is_ok_and(|loaded| loaded.state.gave_up(child_id))
     }
 
     /// Cancels a child of this run. A fork shares the children that its source started, and does not cancel them.
@@ -194,7 +184,7 @@ impl Runs {
     }
 
     async fn is_child(&self, parent_id: &RunId, run_id: &RunId) -> bool {
-        let Ok(Some(row)) = self.inner.records.store().run(None, run_id).await else { return false };
+        let Ok(Some(row)) = self.uses.records.store().run(None, run_id).await else { return false };
         let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
         genesis.is_ok_and(|genesis| genesis.parent.is_some_and(|parent| parent.run_id == *parent_id))
     }
@@ -202,32 +192,35 @@ impl Runs {
     /// Notifies a run of the end of a child that already existed. A child in progress notifies its own parent when it ends. For a
     /// fork of the parent, the child is watched here.
     async fn await_child(&self, parent_id: &RunId, run_id: &RunId) -> Result<(), Refusal> {
-        let loaded = self.load(run_id).await?;
+        let loaded = self.uses.states.load(run_id).await?;
         if loaded.state.status.is_terminal() {
             self.give(parent_id, ended(&loaded.state)).await;
             return Ok(());
         }
         self.notify_waiting(parent_id, run_id).await;
         if !self.is_child(parent_id, run_id).await {
-            let mut following =
-                self.follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence).await?;
-            let (runs, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
+            let mut following = self
+                .uses
+                .states
+                .follow(&loaded.state.genesis.tenant, run_id, loaded.state.next_sequence)
+                .await?;
+            let (engine, parent_id, run_id) = (self.clone(), parent_id.to_owned(), run_id.to_owned());
             tokio::spawn(async move {
                 // Events between the load and the subscription are in the store.
                 while matches!(following.stored().await, Ok(Some(_))) {}
                 loop {
                     tokio::select! {
                         batch = following.next() => match batch {
-                            Ok(Some(_)) => runs.notify_waiting(&parent_id, &run_id).await,
+                            Ok(Some(_)) => engine.notify_waiting(&parent_id, &run_id).await,
                             _ => break,
                         },
-                        () = runs.inner.records.stopped() => return,
+                        () = engine.uses.records.stopped() => return,
                     }
                 }
-                if let Ok(loaded) = runs.load(&run_id).await
+                if let Ok(loaded) = engine.uses.states.load(&run_id).await
                     && loaded.state.status.is_terminal()
                 {
-                    runs.give(&parent_id, ended(&loaded.state)).await;
+                    engine.give(&parent_id, ended(&loaded.state)).await;
                 }
             });
         }
@@ -242,7 +235,7 @@ impl Runs {
     /// Performs an effect under its identity: claims it, performs it, records the result, and only then gives the result to the node.
     async fn perform(&self, run_id: &RunId, tenant: &Tenant, activity: &Activity) -> Result<(), Refusal> {
         let id = &activity.logical_invocation_id;
-        let _turn = self.inner.one_by_one.turn(id).await;
+        let _turn = self.work.one_by_one.turn(id).await;
         // Held until the outcome is recorded, because shutdown waits for that.
         let _place = match &activity.request {
             ActivityRequest::Call(_) => match self.place_at_work(run_id).await {
@@ -253,19 +246,19 @@ impl Runs {
         };
         let kept = self.kept_of(activity).await?;
         let claim =
-            Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.inner.records.now() };
+            Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.uses.records.now() };
         let progress_reports = ProgressReports::new(self, run_id, activity);
-        let (performed, record) = match self.inner.records.commit(vec![claim]).await {
+        let (performed, record) = match self.uses.records.commit(vec![claim]).await {
             Ok(()) => {
-                let begun = self.inner.records.now();
+                let begun = self.uses.records.now();
                 let performed =
                     self.carry_out(tenant, activity, false, kept.as_ref(), &progress_reports).await;
-                self.inner.counters.activity(self.inner.records.now().since(begun));
+                self.work.counters.activity(self.uses.records.now().since(begun));
                 (performed, true)
             }
             Err(CommitError::EffectClaimed) => {
                 progress_reports.may_be_recorded();
-                match self.inner.records.store().effect(id).await? {
+                match self.uses.records.store().effect(id).await? {
                     Some(ClaimedEffect::Finished(recorded)) => {
                         let mut performed = recorded::read(&recorded);
                         // A further attempt finds the failure of the first. The reports of the first attempt were delivered then.
@@ -284,14 +277,14 @@ impl Runs {
         };
         let record = record.then(|| {
             let mut outcome = recorded::write(&performed);
-            self.inner.records.secrets().redact_known(tenant, &mut outcome);
+            self.uses.records.secrets().redact_known(tenant, &mut outcome);
             Change::FinishEffect { id: id.clone(), outcome: outcome.to_string().into_bytes().into() }
         });
         let reports = match progress_reports.rest_of(performed.reports).await {
             Ok(reports) => reports,
             // Record the result before the reports are retried, so that an unreadable log does not repeat the effect.
             Err(refusal) => {
-                self.inner.records.commit(record.into_iter().collect()).await?;
+                self.uses.records.commit(record.into_iter().collect()).await?;
                 return Err(refusal);
             }
         };
@@ -310,10 +303,10 @@ impl Runs {
     async fn place_at_work(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
         let place = tokio::select! {
             biased;
-            () = self.inner.records.stopped() => None,
-            place = self.inner.places.take(run_id) => place,
+            () = self.uses.records.stopped() => None,
+            place = self.work.places.take(run_id) => place,
         };
-        match Ledger::is_wanted(&Book { runs: self, run_id }).await {
+        match Ledger::is_wanted(&Book { engine: self, run_id }).await {
             true => place,
             false => None,
         }
@@ -323,13 +316,8 @@ impl Runs {
     async fn kept_of(&self, activity: &Activity) -> Result<Option<Value>, Refusal> {
         let ActivityRequest::Call(call) = &activity.request else { return Ok(None) };
         let Some(resumption) = &call.resumption else { return Ok(None) };
-        let recorded = self
-            .inner
-            .records
-            .store()
-            .effect(&resumption.invocation)
-            .await?
-            .and_then(ClaimedEffect::finished);
+        let recorded =
+            self.uses.records.store().effect(&resumption.invocation).await?.and_then(ClaimedEffect::finished);
         Ok(recorded.and_then(|recorded| recorded::read(&recorded).outcome.ok()))
     }
 
@@ -343,7 +331,7 @@ impl Runs {
     ) -> Performed {
         match &activity.request {
             ActivityRequest::SecretFingerprint { secret_id } => {
-                Performed::plain(self.inner.records.secrets().fingerprint(tenant, secret_id))
+                Performed::plain(self.uses.records.secrets().fingerprint(tenant, secret_id))
             }
             ActivityRequest::Count { name } => Performed::plain(Ok(json!({"counter": name, "count": 1}))),
             ActivityRequest::Call(call) => {
@@ -354,13 +342,13 @@ impl Runs {
                     node_id: &activity.node_id,
                     invocation: &activity.logical_invocation_id,
                     again,
-                    now: self.inner.records.now(),
+                    now: self.uses.records.now(),
                     call,
                     kept,
-                    ledger: &Book { runs: self, run_id },
+                    ledger: &Book { engine: self, run_id },
                     listener: progress_reports,
                 };
-                match self.inner.features.executors() {
+                match self.uses.features.executors() {
                     Some(executors) => executors.perform(asked).await,
                     None => Performed::plain(Err(not_served(&call.type_id))),
                 }
@@ -393,7 +381,7 @@ fn effect_span(run_id: &RunId, activity: &Activity) -> Span {
 
 /// The ledger of the work of a run, in the store of runs.
 struct Book<'a> {
-    runs: &'a Runs,
+    engine: &'a Engine,
     run_id: &'a RunId,
 }
 
@@ -413,19 +401,19 @@ impl Ledger for Book<'_> {
     fn is_wanted(&self) -> Wanted<'_> {
         Box::pin(async move {
             // If the store cannot be read, the run is assumed to continue.
-            let row = self.runs.inner.records.store().run(None, self.run_id).await;
+            let row = self.engine.uses.records.store().run(None, self.run_id).await;
             row.map_or(true, |row| row.is_some_and(|row| !row.status.is_terminal()))
         })
     }
 
     fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
         Box::pin(async move {
-            let at = self.runs.inner.records.now();
+            let at = self.engine.uses.records.now();
             let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
-            match self.runs.inner.records.commit(vec![claim]).await {
+            match self.engine.uses.records.commit(vec![claim]).await {
                 Ok(()) => Ok(Claim::New),
                 Err(CommitError::EffectClaimed) => {
-                    match self.runs.inner.records.store().effect(&EffectId::new(id)).await {
+                    match self.engine.uses.records.store().effect(&EffectId::new(id)).await {
                         Ok(Some(ClaimedEffect::Finished(recorded))) => Ok(Claim::Done(recorded)),
                         Ok(Some(ClaimedEffect::Unfinished) | None) => Ok(Claim::Unknown),
                         Err(error) => Err(self.unwritable(&error)),
@@ -438,7 +426,7 @@ impl Ledger for Book<'_> {
 
     fn recall<'a>(&'a self, id: &'a str) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let recorded = self.runs.inner.records.store().effect(&EffectId::new(id)).await;
+            let recorded = self.engine.uses.records.store().effect(&EffectId::new(id)).await;
             let recorded = recorded.map_err(|error| self.unwritable(&error))?;
             Ok(recorded.and_then(ClaimedEffect::finished))
         })
@@ -446,10 +434,10 @@ impl Ledger for Book<'_> {
 
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let at = self.runs.inner.records.now();
+            let at = self.engine.uses.records.now();
             let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
             let finish = Change::FinishEffect { id: EffectId::new(id), outcome: noted.into() };
-            match self.runs.inner.records.commit(vec![claim, finish]).await {
+            match self.engine.uses.records.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),
                 Err(CommitError::EffectClaimed) => self.recall(id).await,
                 Err(error) => Err(self.unwritable(&error)),
@@ -460,7 +448,7 @@ impl Ledger for Book<'_> {
     fn finish<'a>(&'a self, id: &'a str, outcome: Vec<u8>) -> Entry<'a, ()> {
         Box::pin(async move {
             let finish = Change::FinishEffect { id: EffectId::new(id), outcome: outcome.into() };
-            self.runs.inner.records.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
+            self.engine.uses.records.commit(vec![finish]).await.map_err(|error| self.unwritable(&error))
         })
     }
 }

@@ -3,13 +3,14 @@
 use flow::id::RunId;
 use flow::run::RunStatus;
 
-use super::{Caller, Direct, Refusal, Respond, Runs};
+use super::Commands;
+use crate::{Caller, Direct, Refusal, Respond};
 
 /// The maximum number of runs in one request. Each is a separate decision and commit.
 pub const MAX_BULK: usize = 100;
 
-impl Runs {
-    /// Cancels several runs. Each has its own result, as from [`Runs::cancel`], in the order of the request. A failure does not stop
+impl Commands {
+    /// Cancels several runs. Each has its own result, as from [`Commands::cancel`], in the order of the request. A failure does not stop
     /// the others. Callers pass at most [`MAX_BULK`] runs.
     ///
     /// # Errors
@@ -21,7 +22,7 @@ impl Runs {
         reason: Option<&str>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(&self.inner.records).await? {
+        if let Some(response) = respond.replayed(&self.uses.records).await? {
             return Ok(response);
         }
         let mut results = Vec::with_capacity(run_ids.len());
@@ -30,6 +31,6 @@ impl Runs {
         }
         // Each run was cancelled in its own commit, and cancelling it again changes nothing.
         // So the request can be repeated after a crash here.
-        self.inner.records.commit_response(Vec::new(), &respond, results).await
+        self.uses.records.commit_response(Vec::new(), &respond, results).await
     }
 }

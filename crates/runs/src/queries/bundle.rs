@@ -5,8 +5,9 @@ use flow::id::RunId;
 use flow::mask::Mask;
 use serde_json::{Map, Value, json};
 
-use super::live::unreadable_snapshot;
-use super::{ApiCode, Caller, Refusal, Runs};
+use super::Queries;
+use crate::states::{lines, shown, unreadable_snapshot};
+use crate::{ApiCode, Caller, Refusal};
 
 /// The maximum size of a bundle, in bytes. A bundle says what was omitted to fit.
 pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
@@ -28,7 +29,7 @@ struct Wanted<'a> {
     size: usize,
 }
 
-impl Runs {
+impl Queries {
     /// The debug bundle of a run: its snapshot without tokens, and its events from the first on.
     ///
     /// # Errors
@@ -39,10 +40,10 @@ impl Runs {
         run_id: &RunId,
         max_events: Option<usize>,
     ) -> Result<Value, Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         let mut run: Value =
             serde_json::from_slice(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
-        self.inner.records.secrets().redact(&caller.tenant, &mut run);
+        self.records.secrets().redact(&caller.tenant, &mut run);
         let mut reason = None;
         let mut size = FRAME_BYTES + run.to_string().len();
         if size > MAX_SNAPSHOT_BYTES {
@@ -53,7 +54,7 @@ impl Runs {
             size = FRAME_BYTES + run.to_string().len();
             reason = Some("snapshot_truncated_to_size_cap");
         }
-        let definition = self.pinned(&row).await?;
+        let definition = self.states.pinned(&row).await?;
         let mask = Mask::of(&definition);
         let mut wanted =
             Wanted { run_id, mask: mask.as_ref(), max_events: max_events.unwrap_or(usize::MAX), size };
@@ -63,7 +64,7 @@ impl Runs {
         let cost = run.pointer("/metrics/openwopCost").cloned().unwrap_or(Value::Null);
         let mut bundle = json!({
             "bundleVersion": "1.0",
-            "generatedAt": self.inner.records.now().to_rfc3339(),
+            "generatedAt": self.records.now().to_rfc3339(),
             "host": {"name": "interlock", "version": env!("CARGO_PKG_VERSION"), "vendor": "interlock"},
             "metrics": {"openwopCost": cost, "nodeCount": nodes, "eventCount": events.len()},
             "run": run,
@@ -89,19 +90,18 @@ impl Runs {
         let mut events = Vec::new();
         let mut next = 0;
         loop {
-            let appends =
-                self.inner.records.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES).await?;
+            let appends = self.records.store().appends(wanted.run_id, next, PAGE_EVENTS, PAGE_BYTES).await?;
             let Some(last) = appends.last().map(|append| append.last) else { return Ok((events, None)) };
-            for (_, text) in appends.iter().flat_map(|append| super::feed::lines(append, next)) {
+            for (_, text) in appends.iter().flat_map(|append| lines(append, next)) {
                 if events.len() >= wanted.max_events {
                     return Ok((events, Some("events_truncated_to_max_events")));
                 }
-                let shown = super::feed::shown(wanted.mask, wanted.run_id, text);
+                let shown = shown(wanted.mask, wanted.run_id, text);
                 let event = shown.and_then(|text| serde_json::from_str::<Value>(&text).ok());
                 let mut event = event.ok_or_else(|| {
                     Refusal::new(ApiCode::InternalError, "an event of the run cannot be read")
                 })?;
-                self.inner.records.secrets().redact(&caller.tenant, &mut event);
+                self.records.secrets().redact(&caller.tenant, &mut event);
                 // Plus a comma.
                 wanted.size += event.to_string().len() + 1;
                 if wanted.size > MAX_BUNDLE_BYTES {

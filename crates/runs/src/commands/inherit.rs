@@ -7,9 +7,9 @@ use flow::state::RunState;
 use ports::Cause;
 use ports::runs::{Change, ClaimedEffect, CommitError};
 
-use super::Runs;
+use super::Commands;
 
-impl Runs {
+impl Commands {
     /// The changes that copy the records of the source which the branch needs. They are copied so that the source can be deleted.
     pub(super) async fn inherit(
         &self,
@@ -19,14 +19,14 @@ impl Runs {
     ) -> Result<Vec<Change>, CommitError> {
         let mut changes = Vec::new();
         for record in inherited(definition, state, source_run_id) {
-            let kept = self.inner.records.store().effect(&record.source).await;
+            let kept = self.uses.records.store().effect(&record.source).await;
             let kept = kept.map_err(|error| CommitError::Store(Cause::new(error)))?;
             if let Some(outcome) = kept.and_then(ClaimedEffect::finished) {
                 let run_id = state.genesis.run_id.clone();
                 changes.push(Change::ClaimEffect {
                     id: record.own.clone(),
                     run_id,
-                    at: self.inner.records.now(),
+                    at: self.uses.records.now(),
                 });
                 changes.push(Change::FinishEffect { id: record.own, outcome });
             }

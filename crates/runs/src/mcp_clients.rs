@@ -7,7 +7,7 @@ use canon::digest::Digest;
 use flow::signed::{self, Domain};
 use serde::{Deserialize, Serialize};
 
-use super::super::{Caller, Runs};
+use super::{Caller, TokenSecrets};
 
 /// The maximum length of a session id that is parsed, in bytes. Our ids have less than half of it.
 pub const MAX_NAME_BYTES: usize = 512;
@@ -24,20 +24,29 @@ struct Client {
     elicits: bool,
 }
 
-impl Runs {
+/// Creates and verifies the session ids of MCP clients.
+pub struct McpClients {
+    secrets: TokenSecrets,
+}
+
+impl McpClients {
+    pub(crate) fn new(secrets: TokenSecrets) -> Self {
+        Self { secrets }
+    }
+
     /// Creates a session id for a client from random bytes.
-    pub fn name_client(&self, caller: &Caller, random: [u8; 16], elicits: bool) -> String {
+    pub fn name(&self, caller: &Caller, random: [u8; 16], elicits: bool) -> String {
         let name = canon::encoding::hex(&random);
-        let Some(secret) = self.inner.token_secrets.first().filter(|_| elicits) else { return name };
+        let Some(secret) = self.secrets.first().filter(|_| elicits) else { return name };
         signed::seal(Domain::MCP_CLIENT, &Client { name, of: of(caller), elicits }, secret)
     }
 
     /// Whether the client of a session supports elicitation. False unless this host issued the session id to this caller.
-    pub fn client_elicits(&self, caller: &Caller, session: &str) -> bool {
+    pub fn elicits(&self, caller: &Caller, session: &str) -> bool {
         if session.len() > MAX_NAME_BYTES {
             return false;
         }
-        let client: Option<Client> = signed::open(Domain::MCP_CLIENT, session, &self.inner.token_secrets);
+        let client: Option<Client> = signed::open(Domain::MCP_CLIENT, session, &self.secrets);
         client.is_some_and(|client| client.elicits && client.of == of(caller))
     }
 }

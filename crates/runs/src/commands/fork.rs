@@ -17,10 +17,12 @@ use ports::Cause;
 use ports::runs::{CommitError, StoredAppend, StoredRun};
 use serde_json::{Map, Value, json};
 
-use super::create::{BeginError, created, problem_values};
-use super::engine_context::EngineContext;
-use super::live::{decode, genesis_in, is_long};
-use super::{ApiCode, Caller, Keyed, Refusal, Respond, Runs, new_run_id, random_failed};
+use super::Commands;
+use super::create::{new_run_id, problem_values};
+use crate::engine::{BeginError, EngineContext, created};
+use crate::records::random_failed;
+use crate::states::{decode, genesis_in, is_long};
+use crate::{ApiCode, Caller, Keyed, Refusal, Respond};
 
 /// A fork that a caller requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,31 +59,31 @@ pub struct ForkedRun {
     pub status: RunStatus,
 }
 
-impl Runs {
+impl Commands {
     /// Forks a run.
     ///
     /// # Errors
     /// If there is no such run, the position is not in its log, or the workflow does not accept the options.
     pub async fn fork<R: Respond<ForkedRun>>(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         run_id: &RunId,
         mut new: NewFork,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        if let Some(response) = respond.replayed(&self.inner.records).await? {
+        let _place = self.uses.records.admit()?;
+        if let Some(response) = respond.replayed(&self.uses.records).await? {
             return Ok(response);
         }
         if let ForkWay::Branch(Overlay { configurable: Some(configurable), .. }) = &mut new.way {
             drop_unset(configurable);
         }
-        let row = self.visible(caller, run_id).await?;
+        let row = self.uses.states.visible(caller, run_id).await?;
         // The log may grow meanwhile. The fork uses the log as it was at this first read.
         new.fits(&row)?;
         let (definition, genesis) = self.forked(&row, &new, respond.keyed().map(Keyed::shard)).await?;
         match self.begin_fork(caller, &definition, genesis, &row, &new, &respond).await {
-            Err(BeginError::Commit(error)) => self.inner.records.settle(error, &respond).await,
+            Err(BeginError::Commit(error)) => self.uses.records.settle(error, &respond).await,
             Err(error) => Err(error.into()),
             Ok(response) => Ok(response),
         }
@@ -95,9 +97,9 @@ impl Runs {
         shard: Option<Shard>,
     ) -> Result<(Arc<Definition>, Genesis), Refusal> {
         let source = genesis_in(row)?;
-        let definition = self.pinned_by(&source).await?;
-        let now = self.inner.records.now();
-        let run_id = new_run_id(now.0, shard, self.inner.records.entropy()).map_err(random_failed)?;
+        let definition = self.uses.states.pinned_by(&source).await?;
+        let now = self.uses.records.now();
+        let run_id = new_run_id(now.0, shard, self.uses.records.entropy()).map_err(random_failed)?;
         let mut genesis = Genesis {
             run_id,
             // A fork does not occupy the scope of its source, and a replay sends no callbacks.
@@ -120,12 +122,12 @@ impl Runs {
         if let Some(given) = &overlay.configurable {
             self.refuse_credential(given)?;
         }
-        overlay.lay_over(&definition, &self.inner.features.providers(), &mut genesis)?;
+        overlay.lay_over(&definition, &self.uses.features.providers(), &mut genesis)?;
         Ok((definition, genesis))
     }
 
     async fn begin_fork<R: Respond<ForkedRun>>(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         definition: &Arc<Definition>,
         genesis: Genesis,
@@ -142,24 +144,24 @@ impl Runs {
         if mode == ForkMode::Branch {
             changes.extend(self.inherit(definition, &state, &source_run_id).await?);
         }
-        changes.push(self.inner.records.audited(
+        changes.push(self.uses.records.audited(
             caller,
             "run.fork",
             &json!({"runId": run_id, "sourceRunId": source_run_id, "fromSeq": from, "mode": mode}),
         ));
         let forked = ForkedRun { run_id, source_run_id, from, mode, status: state.status };
-        let (response, recorded) = respond.respond(&self.inner.records, forked);
+        let (response, recorded) = respond.respond(&self.uses.records, forked);
         changes.extend(recorded);
-        self.copy(definition, &state, &copied, &mut changes);
-        let prepared = self.prepare(&state, &decision).await;
-        let outcome = self.outcome(definition, &state, decision, &prepared, &mut changes);
-        self.make_new(definition, state, changes, outcome).await?;
+        self.engine.copy(definition, &state, &copied, &mut changes);
+        let prepared = self.engine.prepare(&state, &decision).await;
+        let outcome = self.engine.outcome(definition, &state, decision, &prepared, &mut changes);
+        self.engine.make_new(definition, state, changes, outcome).await?;
         Ok(response)
     }
 
     /// The events that the fork copies, its state after them, and the decision. On a compute thread if the log is long.
     async fn decide_fork(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         definition: &Arc<Definition>,
         genesis: Genesis,
@@ -167,20 +169,20 @@ impl Runs {
         mode: ForkMode,
         from: u64,
     ) -> Result<ForkDecision, BeginError> {
-        let mut context = self.engine_context(&genesis.tenant, definition).await?;
-        let appends = self.appends_from(&row.run_id, 0).await?;
+        let mut context = self.engine.context(&genesis.tenant, definition).await?;
+        let appends = self.uses.states.appends_from(&row.run_id, 0).await?;
         let log = Arc::new(SourceLog { run_id: row.run_id.clone(), end: row.next_sequence, appends });
         loop {
-            let (runs, definition, genesis, log) =
-                (self.clone(), Arc::clone(definition), genesis.clone(), Arc::clone(&log));
+            let (commands, definition, genesis, log) =
+                (Arc::clone(self), Arc::clone(definition), genesis.clone(), Arc::clone(&log));
             let work = move || {
                 let decided = log.events().map_err(BeginError::Host).and_then(|events| {
-                    runs.decided_fork(&definition, genesis, (&log.run_id, &events), mode, from, &context)
+                    commands.decided_fork(&definition, genesis, (&log.run_id, &events), mode, from, &context)
                 });
                 (decided, context)
             };
             let (decided, asked) = match is_long(row) {
-                true => self.inner.compute.beside(&caller.tenant, work).await?,
+                true => self.uses.compute.beside(&caller.tenant, work).await?,
                 false => work(),
             };
             context = asked;
@@ -202,19 +204,19 @@ impl Runs {
         let run_id = genesis.run_id.clone();
         let source = Source { run_id: source_run_id, events };
         let copied = source.copied(&run_id, from);
-        let now = self.inner.records.now();
+        let now = self.uses.records.now();
         match mode {
             ForkMode::Replay => {
                 let genesis = Arc::new(genesis);
                 let (state, decision) =
-                    replay(definition, genesis, source, from, now, self.inner.features.limits(), context);
+                    replay(definition, genesis, source, from, now, self.uses.features.limits(), context);
                 Ok((copied, state, decision))
             }
             ForkMode::Branch => {
                 let mut state = RunState::fold(definition, Arc::new(genesis), &copied)
                     .map_err(|error| CommitError::Store(Cause::new(error)))?;
                 let decision =
-                    decide(definition, &mut state, Input::Fork, now, self.inner.features.limits(), context)
+                    decide(definition, &mut state, Input::Fork, now, self.uses.features.limits(), context)
                         .map_err(BeginError::Refused)?;
                 Ok((copied, state, decision))
             }

@@ -5,27 +5,25 @@ use std::sync::Arc;
 use flow::definition::Definition;
 use flow::event::wire::{self, RawEvent};
 use flow::history::{self, Difference, History};
-use flow::id::{ArtifactId, NodeId, RunId, Tenant};
+use flow::id::{NodeId, RunId, Tenant};
 use flow::mask::Mask;
 use flow::redact;
-use flow::run::{Genesis, RunStatus};
+use flow::run::RunStatus;
 use flow::snapshot::RunView;
 use flow::state::Interrupt;
 use ports::runs::{Bytes, ListCursor, RunFilter, RunPage, StoredRun};
 use serde_json::Value;
 
-use super::interrupts::{Recipient, TOKEN_PERIOD_MS};
-use super::live::{genesis_in, unreadable_event, unreadable_snapshot};
-use super::{ApiCode, Caller, Refusal, Runs};
+use super::Queries;
+use crate::interrupt_tokens::{Recipient, TOKEN_PERIOD_MS};
+pub use crate::records::MAX_LISTED;
+use crate::states::{genesis_in, lines, shown, unreadable_event, unreadable_snapshot};
+use crate::{Caller, Following, Refusal};
 
-/// The maximum number of runs in one page of a list.
-pub const MAX_LISTED: usize = 200;
 /// The maximum number of events in one page.
 pub const MAX_EVENTS: usize = 200;
 /// The maximum size of the part of the log that one page of events is read from, in bytes.
 const PAGE_BYTES: usize = 1 << 20;
-/// The maximum number of artifacts listed for a run.
-pub const MAX_ARTIFACTS: usize = 200;
 
 /// A run that started another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,24 +33,13 @@ pub struct ParentRun {
     pub type_id: String,
 }
 
-impl Runs {
-    /// The genesis of a run of any tenant.
-    pub(super) async fn genesis_of(&self, run_id: &RunId) -> Result<Genesis, Refusal> {
-        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
-        serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())
-    }
-
-    /// A run of the caller's tenant. Runs of other tenants are not found.
-    pub(super) async fn visible(&self, caller: &Caller, run_id: &RunId) -> Result<StoredRun, Refusal> {
-        self.inner.records.store().run(Some(&caller.tenant), run_id).await?.ok_or_else(Refusal::no_run)
-    }
-
+impl Queries {
     /// The snapshot of a run, and the sequence of its last event, which changes whenever the run does.
     ///
     /// # Errors
     /// If there is no such run.
     pub async fn read(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, u64), Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         let sequence = row.next_sequence;
         Ok((self.shown(caller, row).await?.0, sequence))
     }
@@ -64,12 +51,12 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn read_tagged(&self, caller: &Caller, run_id: &RunId) -> Result<(Bytes, String), Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         let mut tag = row.next_sequence.to_string();
         if row.status.is_waiting() {
             // Tokens are issued to the reader, so the response differs for another key of the same client.
             let reader = Recipient::caller(caller).tag();
-            tag = format!("{tag}.{}.{reader}", self.inner.records.now().0 / TOKEN_PERIOD_MS);
+            tag = format!("{tag}.{}.{reader}", self.records.now().0 / TOKEN_PERIOD_MS);
         }
         let (bytes, of_session) = self.shown(caller, row).await?;
         if let Some(of_session) = of_session {
@@ -92,19 +79,19 @@ impl Runs {
         }
         // An interrupt is pending. A caller who may respond gets a token to reply with, any other caller a token to inspect with.
         // Tokens are created here, for this caller, and are not stored.
-        let loaded = self.load(run_id).await?;
+        let loaded = self.states.load(run_id).await?;
         let node = snapshot.pointer("/interrupt/nodeId").and_then(Value::as_str).map(NodeId::new);
         let mut of_session = None;
         if let Some(node) = &node {
-            of_session = self.connection_tag(caller, &loaded.state, node).await;
-            self.show_connection(caller, &loaded.state, node, &mut snapshot["interrupt"]).await;
+            of_session = self.connections.tag(caller, &loaded.state, node).await;
+            self.connections.show(caller, &loaded.state, node, &mut snapshot["interrupt"]).await;
         }
         let interrupt = node.and_then(|node| loaded.state.interrupts.get(&node));
         let recipient = Recipient::caller(caller);
-        let token = interrupt.and_then(|interrupt| self.sign(&loaded, interrupt, &recipient));
+        let token = interrupt.and_then(|interrupt| self.tokens.sign(&loaded, interrupt, &recipient));
         if let Some(token) = token {
             snapshot["interrupt"]["callbackUrl"] =
-                format!("{}/v1/interrupts/{token}", self.public_url()).into();
+                format!("{}/v1/interrupts/{token}", self.public_url).into();
             snapshot["interrupt"]["interruptToken"] = token.into();
         }
         Ok((snapshot.to_string().into_bytes().into(), of_session))
@@ -115,7 +102,7 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn status(&self, caller: &Caller, run_id: &RunId) -> Result<(RunStatus, u64), Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         Ok((row.status, row.next_sequence))
     }
 
@@ -124,7 +111,7 @@ impl Runs {
     /// # Errors
     /// If the store cannot be read.
     pub async fn tenant_of(&self, run_id: &RunId) -> Result<Option<Tenant>, Refusal> {
-        Ok(self.inner.records.store().run(None, run_id).await?.map(|row| row.tenant))
+        Ok(self.records.store().run(None, run_id).await?.map(|row| row.tenant))
     }
 
     /// A typed view of a run, and the sequence of its next event. It has no tokens for interrupts.
@@ -132,15 +119,15 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn view(&self, caller: &Caller, run_id: &RunId) -> Result<(RunView, u64), Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         let view = RunView::read(&row.snapshot).map_err(|error| unreadable_snapshot(&error))?;
         Ok((view, row.next_sequence))
     }
 
-    /// Like [`Runs::list`], with typed views, and the cursor of the next page.
+    /// Like [`Queries::list`], with typed views, and the cursor of the next page.
     ///
     /// # Errors
-    /// Like [`Runs::list`], and if a snapshot cannot be read.
+    /// Like [`Queries::list`], and if a snapshot cannot be read.
     pub async fn views(
         &self,
         caller: &Caller,
@@ -158,31 +145,7 @@ impl Runs {
     /// # Errors
     /// If the cursor of the filter is invalid, or the store cannot be read.
     pub async fn list(&self, caller: &Caller, filter: &RunFilter, limit: usize) -> Result<RunPage, Refusal> {
-        Ok(self.inner.records.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
-    }
-
-    /// An artifact of a run.
-    ///
-    /// # Errors
-    /// If there is no such artifact.
-    pub async fn artifact(
-        &self,
-        caller: &Caller,
-        run_id: &RunId,
-        artifact_id: &ArtifactId,
-    ) -> Result<Bytes, Refusal> {
-        self.visible(caller, run_id).await?;
-        let found = self.inner.records.store().artifact(run_id, artifact_id).await?;
-        found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact with this id"))
-    }
-
-    /// The ids of the first [`MAX_ARTIFACTS`] artifacts of a run.
-    ///
-    /// # Errors
-    /// If there is no such run.
-    pub async fn artifact_ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
-        self.visible(caller, run_id).await?;
-        Ok(self.inner.records.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
+        Ok(self.records.store().runs(&caller.tenant, filter, limit.clamp(1, MAX_LISTED)).await?)
     }
 
     /// The workflow that a run is pinned to.
@@ -190,8 +153,8 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn definition_of(&self, caller: &Caller, run_id: &RunId) -> Result<Arc<Definition>, Refusal> {
-        let row = self.visible(caller, run_id).await?;
-        self.pinned(&row).await
+        let row = self.states.visible(caller, run_id).await?;
+        self.states.pinned(&row).await
     }
 
     /// A page of events of a run from a sequence on, as a reader may see them, and whether more follow.
@@ -205,13 +168,13 @@ impl Runs {
         from: u64,
         limit: usize,
     ) -> Result<(Vec<RawEvent>, bool), Refusal> {
-        let row = self.visible(caller, run_id).await?;
-        let definition = self.pinned(&row).await?;
+        let row = self.states.visible(caller, run_id).await?;
+        let definition = self.states.pinned(&row).await?;
         let mask = Mask::of(&definition);
         let limit = limit.clamp(1, MAX_EVENTS);
-        let appends = self.inner.records.store().appends(run_id, from, limit, PAGE_BYTES).await?;
-        let lines = appends.iter().flat_map(|append| super::feed::lines(append, from)).take(limit);
-        let shown = lines.filter_map(|(_, text)| super::feed::shown(mask.as_ref(), run_id, text));
+        let appends = self.records.store().appends(run_id, from, limit, PAGE_BYTES).await?;
+        let lines = appends.iter().flat_map(|append| lines(append, from)).take(limit);
+        let shown = lines.filter_map(|(_, text)| shown(mask.as_ref(), run_id, text));
         let events = shown.map(|text| wire::decode_raw(text.as_bytes()).map_err(unreadable_event));
         let events: Vec<RawEvent> = events.collect::<Result<_, _>>()?;
         let more = events.last().is_some_and(|last| last.sequence + 1 < row.next_sequence);
@@ -223,18 +186,27 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn open_interrupts(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Interrupt>, Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         if row.status.is_terminal() {
             return Ok(Vec::new());
         }
-        let mut open: Vec<Interrupt> = self.load(run_id).await?.state.interrupts.into_values().collect();
+        let mut open: Vec<Interrupt> =
+            self.states.load(run_id).await?.state.interrupts.into_values().collect();
         open.sort_by_key(|interrupt| interrupt.sequence);
         Ok(open)
     }
 
     /// A number that changes whenever a run changes in this process.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.inner.changes.subscribe()
+        self.states.changes()
+    }
+
+    /// Watches a run of the tenant, from a sequence on.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub async fn follow(&self, tenant: &Tenant, run_id: &RunId, from: u64) -> Result<Following, Refusal> {
+        self.states.follow(tenant, run_id, from).await
     }
 
     /// The differences between two runs.
@@ -243,9 +215,10 @@ impl Runs {
     /// If one of them does not exist.
     pub async fn difference(&self, caller: &Caller, a: &RunId, b: &RunId) -> Result<Difference, Refusal> {
         let read = async |run_id: &RunId| -> Result<_, Refusal> {
-            let row = self.visible(caller, run_id).await?;
+            let row = self.states.visible(caller, run_id).await?;
             let mut snapshot: Value = serde_json::from_slice(&row.snapshot).unwrap_or(Value::Null);
-            let (definition, events) = (self.pinned(&row).await?, self.events(run_id, 0).await?);
+            let (definition, events) =
+                (self.states.pinned(&row).await?, self.states.events(run_id, 0).await?);
             // Compared as readers see them: a difference must not reveal hidden values, nor that they differ.
             let mask = Mask::of(&definition);
             let shown = events.iter().map(|event| match &mask {
@@ -275,7 +248,7 @@ impl Runs {
     /// # Errors
     /// If there is no such run.
     pub async fn parent(&self, caller: &Caller, run_id: &RunId) -> Result<Option<ParentRun>, Refusal> {
-        let row = self.visible(caller, run_id).await?;
+        let row = self.states.visible(caller, run_id).await?;
         let parent = genesis_in(&row)?.parent;
         Ok(parent.map(|parent| ParentRun { run_id: parent.run_id, type_id: parent.type_id }))
     }

@@ -3,8 +3,6 @@
 //! This is derived from the definitions, ordered by id, and cached until a workflow is registered. If two workflows use the same
 //! name, the first one gets it, so the result does not depend on the order of registration.
 
-mod clients;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +15,9 @@ use flow::id::{Tenant, WorkflowId};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
-pub use self::clients::MAX_NAME_BYTES;
-use super::read::MAX_LISTED;
-use super::{Refusal, Runs};
+use super::Definitions;
+use crate::Refusal;
+use crate::records::MAX_LISTED;
 
 /// How many tenants are cached.
 const REMEMBERED_TENANTS: usize = 1000;
@@ -172,10 +170,10 @@ fn first<T>(known: &mut BTreeMap<String, T>, name: String, exposed: T) {
     known.entry(name).or_insert(exposed);
 }
 
-impl Runs {
+impl Definitions {
     /// Notifies when what a tenant exposes may have changed, from now on.
     pub fn exposed_changes(&self, tenant: &Tenant) -> Changes {
-        let changed = self.inner.definitions.exposures.changed.subscribe();
+        let changed = self.exposures.changed.subscribe();
         Changes { tenant: tenant.to_owned(), changed }
     }
 
@@ -184,7 +182,7 @@ impl Runs {
     /// # Errors
     /// If the store cannot be read.
     pub async fn exposed(&self, tenant: &Tenant) -> Result<Arc<Exposed>, Refusal> {
-        let exposures = &self.inner.definitions.exposures;
+        let exposures = &self.exposures;
         // Read the version first, so that a registration in between invalidates the result.
         let version = exposures.version.load(Ordering::SeqCst);
         let known = exposures.known.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned();
@@ -206,7 +204,7 @@ impl Runs {
         let mut exposed = Exposed::default();
         let mut after: Option<WorkflowId> = None;
         loop {
-            let page = self.inner.records.store().definitions(tenant, after.as_ref(), MAX_LISTED).await?;
+            let page = self.records.store().definitions(tenant, after.as_ref(), MAX_LISTED).await?;
             for (id, digest) in &page {
                 if let Some(workflow) = self.exposing(tenant, id, *digest).await? {
                     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
@@ -230,13 +228,13 @@ impl Runs {
         id: &WorkflowId,
         digest: Digest,
     ) -> Result<Option<Arc<Definition>>, Refusal> {
-        let others = &self.inner.definitions.exposures.others;
+        let others = &self.exposures.others;
         if others.lock().unwrap_or_else(PoisonError::into_inner).contains(&digest) {
             return Ok(None);
         }
         let workflow = match self.remembered(digest) {
             Some(workflow) => workflow,
-            None => match self.inner.records.store().definition(tenant, id).await? {
+            None => match self.records.store().definition(tenant, id).await? {
                 // A definition that only an older version accepted is skipped.
                 Some((digest, document)) => match self.read_definition(digest, &document) {
                     Ok(workflow) => workflow,

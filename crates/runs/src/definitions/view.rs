@@ -8,8 +8,8 @@ use flow::definition::{Definition, Problem};
 use flow::id::WorkflowId;
 use ports::runs::Bytes;
 
-use super::definitions::{limits, no_workflow};
-use super::{Caller, Refusal, Runs};
+use super::{Definitions, limits, no_workflow};
+use crate::{Caller, Refusal};
 
 /// A workflow, and whether this host can run it.
 #[derive(Clone, Debug)]
@@ -24,24 +24,20 @@ pub struct WorkflowLook {
     pub checked: Result<Arc<Definition>, Vec<Problem>>,
 }
 
-impl Runs {
+impl Definitions {
     /// A workflow of the caller's tenant, validated again.
     ///
     /// # Errors
     /// If the tenant has no workflow with that id, or the store cannot be read.
-    pub async fn workflow_look(
-        &self,
-        caller: &Caller,
-        workflow_id: &WorkflowId,
-    ) -> Result<WorkflowLook, Refusal> {
-        let found = self.inner.records.store().definition(&caller.tenant, workflow_id).await?;
+    pub async fn look(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<WorkflowLook, Refusal> {
+        let found = self.records.store().definition(&caller.tenant, workflow_id).await?;
         let (digest, document) = found.ok_or_else(no_workflow)?;
         let checked = match self.remembered(digest) {
             Some(definition) => Ok(definition),
             None => match json::read(&document, &limits()) {
                 Ok(value) => {
-                    let limit = self.inner.features.limits().max_pattern_bytes;
-                    Definition::check_within(&value, &self.inner.features.capabilities(), limit).map(Arc::new)
+                    let limit = self.features.limits().max_pattern_bytes;
+                    Definition::check_within(&value, &self.features.capabilities(), limit).map(Arc::new)
                 }
                 Err(error) => Err(vec![Problem::at("", error.to_string())]),
             },

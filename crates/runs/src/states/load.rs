@@ -1,7 +1,6 @@
-//! The runs in memory.
+//! Folds the state of a run from its log.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flow::definition::Definition;
 use flow::engine::Input;
@@ -12,14 +11,11 @@ use flow::state::RunState;
 use ports::Cause;
 use ports::runs::{Change, Commit, StoredAppend, StoredRun};
 use system::causes;
-use tokio::sync::OwnedMutexGuard;
 
-use super::compute_pool::{ComputePermit, INLINE_BYTES, on_a_thread};
-use super::feed::Feed;
-use super::{Refusal, Runs};
-
-/// The number of shards of the map, which reduces contention between requests for different runs.
-const SHARDS: usize = 64;
+use super::feed::lines;
+use super::{Loaded, States};
+use crate::Refusal;
+use crate::compute_pool::{ComputePermit, INLINE_BYTES, on_a_thread};
 
 /// After how many events the state of a run is saved. This bounds how many events have to be folded.
 const CHECKPOINT_EVENTS: u64 = 256;
@@ -27,99 +23,29 @@ const CHECKPOINT_EVENTS: u64 = 256;
 /// The longest log that is folded on the thread of the request.
 const INLINE_EVENTS: u64 = 500;
 
-/// The runs in memory, by id.
-pub(super) struct LiveRuns {
-    shards: Vec<Mutex<HashMap<RunId, Arc<Live>>>>,
-}
-
-impl Default for LiveRuns {
-    fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
-}
-
-/// A run in memory. The holder of the cell's lock is the only writer of the run.
-#[derive(Default)]
-pub(super) struct Live {
-    pub(super) cell: Arc<tokio::sync::Mutex<Option<Loaded>>>,
-    pub(super) feed: Feed,
-}
-
-/// The definition and the state of a run in memory.
-pub(super) struct Loaded {
-    pub(super) definition: Arc<Definition>,
-    pub(super) state: RunState,
-}
-
-impl LiveRuns {
-    fn shard(&self, run_id: &RunId) -> MutexGuard<'_, HashMap<RunId, Arc<Live>>> {
-        let place = run_id
-            .as_str()
-            .bytes()
-            .fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        self.shards[place % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn get_or_insert(&self, run_id: &RunId) -> Arc<Live> {
-        let mut shard = self.shard(run_id);
-        if let Some(live) = shard.get(run_id) {
-            return Arc::clone(live);
-        }
-        let live = Arc::new(Live::default());
-        shard.insert(run_id.to_owned(), Arc::clone(&live));
-        live
-    }
-
-    /// Locks a run that is about to be created, so that no other task uses it before it is durable.
-    pub(super) async fn claim(&self, run_id: &RunId) -> OwnedMutexGuard<Option<Loaded>> {
-        let cell = Arc::clone(&self.get_or_insert(run_id).cell);
-        cell.lock_owned().await
-    }
-
-    /// Removes a run that has ended.
-    pub(super) fn forget(&self, run_id: &RunId) {
-        self.shard(run_id).remove(run_id);
-    }
-
-    /// Removes a run that waits for a person, unless a task watches or uses it here. This bounds memory with very many waiting runs. A
-    /// concurrent request may get another cell; the store then detects the conflict.
-    pub(super) fn forget_idle(&self, run_id: &RunId) {
-        let mut shard = self.shard(run_id);
-        // The map has one reference, and the caller may have another.
-        let is_idle = |live: &Arc<Live>| Arc::strong_count(live) <= 2 && !live.feed.is_watched();
-        if shard.get(run_id).is_some_and(is_idle) {
-            shard.remove(run_id);
-        }
-    }
-
-    pub(super) fn get(&self, run_id: &RunId) -> Option<Arc<Live>> {
-        self.shard(run_id).get(run_id).cloned()
-    }
-}
-
-impl Runs {
+impl States {
     /// The workflow that a run is pinned to.
-    pub(super) async fn pinned(&self, row: &StoredRun) -> Result<Arc<Definition>, Refusal> {
+    pub(crate) async fn pinned(&self, row: &StoredRun) -> Result<Arc<Definition>, Refusal> {
         self.pinned_by(&genesis_in(row)?).await
     }
 
     /// The workflow that a genesis is pinned to.
-    pub(super) async fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
-        self.definition_by_digest(genesis.definition).await?.ok_or_else(|| {
+    pub(crate) async fn pinned_by(&self, genesis: &Genesis) -> Result<Arc<Definition>, Refusal> {
+        self.definitions.by_digest(genesis.definition).await?.ok_or_else(|| {
             broken("its definition")
                 .because(Cause::new(format!("definition {} not found", genesis.definition)))
         })
     }
 
-    /// [`Runs::load`] for an input. A long log is folded on a compute thread. `None` if that needs a permit that the caller does not
+    /// [`States::load`] for an input. A long log is folded on a compute thread. `None` if that needs a permit that the caller does not
     /// have yet. The cancellation of a run does not wait for other runs.
-    pub(super) async fn load_beside(
+    pub(crate) async fn load_beside(
         &self,
         run_id: &RunId,
         input: &Input,
         place: Option<&ComputePermit>,
     ) -> Result<Option<Loaded>, Refusal> {
-        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+        let row = self.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         let thread = match (is_long(&row), input, place) {
             (false, _, _) => FoldOn::ThisThread,
             (true, Input::Cancel { .. }, _) => FoldOn::UrgentThread,
@@ -130,14 +56,14 @@ impl Runs {
     }
 
     /// Folds a run from its last checkpoint and the events after it.
-    pub(super) async fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
-        let row = self.inner.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
+    pub(crate) async fn load(&self, run_id: &RunId) -> Result<Loaded, Refusal> {
+        let row = self.records.store().run(None, run_id).await?.ok_or_else(Refusal::no_run)?;
         self.load_row(row, FoldOn::ThisThread).await
     }
 
     async fn load_row(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
         let folded = self.folded(row, thread).await;
-        self.inner.records.noting_damage(folded)
+        self.records.noting_damage(folded)
     }
 
     async fn folded(&self, row: StoredRun, thread: FoldOn) -> Result<Loaded, Refusal> {
@@ -145,7 +71,7 @@ impl Runs {
         let definition = self.pinned_by(&genesis).await?;
         let checkpoint = match row.next_sequence < CHECKPOINT_EVENTS {
             true => None,
-            false => self.inner.records.store().run_checkpoint(&row.run_id).await?,
+            false => self.records.store().run_checkpoint(&row.run_id).await?,
         };
         let run_id = row.run_id.clone();
         let restore = move || {
@@ -179,11 +105,11 @@ impl Runs {
         match thread {
             FoldOn::ThisThread => Ok(work()),
             FoldOn::Thread => on_a_thread(work).await,
-            FoldOn::UrgentThread => self.inner.compute.beside_at_once(work).await,
+            FoldOn::UrgentThread => self.compute.beside_at_once(work).await,
         }
     }
 
-    /// Saves the state of a run that was folded from many events, so that the next read folds few. [`Runs::state_checkpoint`] cannot
+    /// Saves the state of a run that was folded from many events, so that the next read folds few. [`States::state_checkpoint`] cannot
     /// save a state in memory that has values which are removed from the log. This state is folded from the log alone.
     fn save_checkpoint(&self, state: &RunState, folded_from: u64) {
         let is_long = state.next_sequence - folded_from >= 2 * CHECKPOINT_EVENTS;
@@ -193,35 +119,35 @@ impl Runs {
         let checkpoint = Some(state.checkpoint().into());
         let save = Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
         // Nothing waits for this commit: it is only a cache, and the store logs a failure.
-        drop(self.inner.records.store().commit(Commit { changes: vec![save] }));
+        drop(self.records.store().commit(Commit { changes: vec![save] }));
     }
 
     /// The checkpoint that is part of the commit of these events. There is one if they reach the next multiple of
     /// [`CHECKPOINT_EVENTS`] and the run has not ended.
     ///
     /// A state in memory may hold secrets that are removed from the log, and then differs from the folded state. It is not saved.
-    pub(super) fn state_checkpoint(&self, state: &RunState, events: &[Event]) -> Option<Change> {
+    pub(crate) fn state_checkpoint(&self, state: &RunState, events: &[Event]) -> Option<Change> {
         let first = events.first()?.sequence;
         let set = |checkpoint| Change::SetRunCheckpoint { run_id: state.genesis.run_id.clone(), checkpoint };
         if state.status.is_terminal() {
             return (first >= CHECKPOINT_EVENTS).then(|| set(None));
         }
         let is_due = first / CHECKPOINT_EVENTS != state.next_sequence / CHECKPOINT_EVENTS;
-        let is_as_logged = || !self.inner.records.secrets().are_known_of(&state.genesis.tenant);
+        let is_as_logged = || !self.records.secrets().are_known_of(&state.genesis.tenant);
         (is_due && is_as_logged()).then(|| set(Some(state.checkpoint().into())))
     }
 
     /// All events of a run from a sequence on.
-    pub(super) async fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<Event>, Refusal> {
+    pub(crate) async fn events(&self, run_id: &RunId, from: u64) -> Result<Vec<Event>, Refusal> {
         decode(&self.appends_from(run_id, from).await?, from)
     }
 
     /// The stored appends that have all events from a sequence on.
-    pub(super) async fn appends_from(&self, run_id: &RunId, from: u64) -> Result<Vec<StoredAppend>, Refusal> {
+    pub(crate) async fn appends_from(&self, run_id: &RunId, from: u64) -> Result<Vec<StoredAppend>, Refusal> {
         let mut appends: Vec<StoredAppend> = Vec::new();
         loop {
             let next = appends.last().map_or(from, |append| append.last + 1);
-            let page = self.inner.records.store().appends(run_id, next, 10_000, 16 << 20).await?;
+            let page = self.records.store().appends(run_id, next, 10_000, 16 << 20).await?;
             if page.is_empty() {
                 return Ok(appends);
             }
@@ -258,29 +184,29 @@ fn restored(
 }
 
 /// The events of appends from a sequence on.
-pub(super) fn decode(appends: &[StoredAppend], from: u64) -> Result<Vec<Event>, Refusal> {
-    let lines = appends.iter().flat_map(|append| super::feed::lines(append, from));
+pub(crate) fn decode(appends: &[StoredAppend], from: u64) -> Result<Vec<Event>, Refusal> {
+    let lines = appends.iter().flat_map(|append| lines(append, from));
     lines.map(|(_, text)| wire::decode(text.as_bytes()).map_err(unreadable_event)).collect()
 }
 
 /// Whether the log of a run may be long.
-pub(super) fn is_long(row: &StoredRun) -> bool {
+pub(crate) fn is_long(row: &StoredRun) -> bool {
     row.next_sequence > INLINE_EVENTS || row.snapshot.len() + row.genesis.len() > INLINE_BYTES
 }
 
 /// The genesis of a stored run.
-pub(super) fn genesis_in(row: &StoredRun) -> Result<Genesis, Refusal> {
+pub(crate) fn genesis_in(row: &StoredRun) -> Result<Genesis, Refusal> {
     serde_json::from_slice(&row.genesis)
         .map_err(|error| broken("its options").because(Cause::of_json(&error)))
 }
 
 /// The refusal for a snapshot that this version cannot read.
-pub(super) fn unreadable_snapshot(error: &serde_json::Error) -> Refusal {
+pub(crate) fn unreadable_snapshot(error: &serde_json::Error) -> Refusal {
     Refusal::damaged("the snapshot of the run cannot be read").because(Cause::of_json(error))
 }
 
 /// The refusal for an event that this version cannot read. It has the location of the error, and never the text around it.
-pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
+pub(crate) fn unreadable_event(error: wire::DecodeError) -> Refusal {
     let cause = match error {
         wire::DecodeError::Json(error) => {
             Cause::new(format!("{} at byte {}", error.code(), error.position.offset))
@@ -292,25 +218,4 @@ pub(super) fn unreadable_event(error: wire::DecodeError) -> Refusal {
 
 fn broken(what: &str) -> Refusal {
     Refusal::damaged(format!("the record of the run cannot be read: {what}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_waiting_run_leaves_memory_unless_it_is_watched() {
-        let (runs, run) = (LiveRuns::default(), RunId::new("r"));
-        drop(runs.get_or_insert(&run));
-        let watcher = runs.get_or_insert(&run).feed.subscribe();
-        runs.forget_idle(&run);
-        assert!(runs.get(&run).is_some(), "it is watched");
-        drop(watcher);
-        let waiting = [runs.get_or_insert(&run), runs.get_or_insert(&run)];
-        runs.forget_idle(&run);
-        assert!(runs.get(&run).is_some(), "a watcher waits for it");
-        drop(waiting);
-        runs.forget_idle(&run);
-        assert!(runs.get(&run).is_none());
-    }
 }

@@ -9,11 +9,12 @@ use flow::event::{EventData, event_id};
 use flow::id::RunId;
 use flow::run::Genesis;
 
-use super::{ApiCode, Direct, Refusal, Runs};
+use super::Engine;
+use crate::{ApiCode, Direct, Refusal};
 
 /// Records the reports of one effect as events of its run.
 pub(super) struct ProgressReports<'a> {
-    runs: &'a Runs,
+    engine: &'a Engine,
     pub(super) run_id: &'a RunId,
     activity: &'a Activity,
     before: Mutex<Before>,
@@ -28,8 +29,8 @@ enum Before {
 }
 
 impl<'a> ProgressReports<'a> {
-    pub(super) fn new(runs: &'a Runs, run_id: &'a RunId, activity: &'a Activity) -> Self {
-        Self { runs, run_id, activity, before: Mutex::new(Before::Known(Recorded::default())) }
+    pub(super) fn new(engine: &'a Engine, run_id: &'a RunId, activity: &'a Activity) -> Self {
+        Self { engine, run_id, activity, before: Mutex::new(Before::Known(Recorded::default())) }
     }
 
     /// Marks that the effect was begun before, so that the log may already have reports.
@@ -59,12 +60,12 @@ impl<'a> ProgressReports<'a> {
     /// The reports of the effect in the log.
     async fn logged(&self) -> Result<Recorded, Refusal> {
         let row =
-            self.runs.inner.records.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
+            self.engine.uses.records.store().run(None, self.run_id).await?.ok_or_else(Refusal::no_run)?;
         let genesis: Genesis = serde_json::from_slice(&row.genesis).map_err(|_| Refusal::no_run())?;
         // Events that a fork copied belong to an effect of its source.
         let from = genesis.fork.map_or(0, |fork| fork.from_sequence);
         let mut recorded = Recorded::default();
-        for event in self.runs.events(self.run_id, from).await? {
+        for event in self.engine.uses.states.events(self.run_id, from).await? {
             if event.node_id.as_ref() != Some(&self.activity.node_id) {
                 continue;
             }
@@ -106,7 +107,7 @@ impl Listener for ProgressReports<'_> {
                 reports: reports.clone(),
             };
             let answered =
-                self.runs.advance(self.run_id, input, Vec::new(), &Direct, |state| state.next_sequence);
+                self.engine.advance(self.run_id, input, Vec::new(), &Direct, |state| state.next_sequence);
             match Box::pin(answered).await {
                 Ok(next) => {
                     self.mark_recorded(&reports, next);

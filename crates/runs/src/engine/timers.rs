@@ -7,7 +7,8 @@ use flow::id::{InterruptId, NodeId, RunId};
 use ports::runs::{Change, ReadError};
 use system::causes;
 
-use super::{Direct, Runs, guide};
+use super::{Engine, guide};
+use crate::Direct;
 
 /// How many timers fire at once.
 const AT_ONCE: usize = 256;
@@ -37,18 +38,18 @@ fn parse_key(text: &str) -> Option<TimerKey> {
     Some(TimerKey::Node { node_id: NodeId::new(parts.next()?), iteration, attempt })
 }
 
-impl Runs {
+impl Engine {
     /// Fires due timers until the host is drained.
     pub async fn keep_time(&self) {
-        while !self.inner.records.is_stopping() {
+        while !self.uses.records.is_stopping() {
             // Registered before the store is read, so that a timer that is set meanwhile is not missed.
-            let set = self.inner.timer_set.notified();
+            let set = self.work.timer_set.notified();
             tokio::pin!(set);
             set.as_mut().enable();
-            let now = self.inner.records.now();
-            match self.inner.records.store().due_timers(now, AT_ONCE).await {
+            let now = self.uses.records.now();
+            match self.uses.records.store().due_timers(now, AT_ONCE).await {
                 Ok(due) if due.is_empty() => {
-                    let wait = match self.inner.records.store().next_timer().await {
+                    let wait = match self.uses.records.store().next_timer().await {
                         Ok(next) => next
                             .map_or(LONGEST_SLEEP, |timer| Duration::from_millis(timer.at.since(now).max(1))),
                         Err(error) => {
@@ -83,10 +84,10 @@ impl Runs {
 
     /// Gives a timer to its run. Returns whether that is done. If the store fails, the timer stays.
     fn fire(&self, run_id: RunId, key: String) -> impl Future<Output = bool> + Send + use<> {
-        let runs = self.clone();
+        let engine = self.clone();
         async move {
             if let Some((session_id, node_id)) = guide::parse_end_key(&key) {
-                return runs.end_guide_late(&run_id, &NodeId::new(node_id), session_id).await;
+                return engine.end_guide_late(&run_id, &NodeId::new(node_id), session_id).await;
             }
             let clear = Change::ClearTimer { run_id: run_id.clone(), key: key.clone() };
             let input = match parse_key(&key) {
@@ -95,14 +96,14 @@ impl Runs {
                 None => None,
             };
             if let Some(input) = input {
-                match runs.advance(&run_id, input, vec![clear.clone()], &Direct, |_| ()).await {
+                match engine.advance(&run_id, input, vec![clear.clone()], &Direct, |_| ()).await {
                     Ok(()) => return true,
                     Err(refusal) if refusal.is_host_failure() => return unfired(&run_id, &refusal),
                     // A run that was deleted or refuses the input does not need the timer.
                     Err(_) => {}
                 }
             }
-            match runs.inner.records.commit(vec![clear]).await {
+            match engine.uses.records.commit(vec![clear]).await {
                 Ok(()) => true,
                 Err(error) => unfired(&run_id, &error),
             }

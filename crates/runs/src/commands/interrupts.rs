@@ -1,20 +1,17 @@
 //! Replies to interrupts, and other requests that change a run: cancel, pause, resume, assign.
 
-use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::engine::{DrainPolicy, Input};
 use flow::id::{InterruptId, NodeId, Principal, RunId};
-use flow::interrupt::{ANONYMOUS, Via, answerable_by_token};
+use flow::interrupt::{ANONYMOUS, Via};
 use flow::run::RunStatus;
 use flow::state::{Interrupt, RunState};
-use flow::token::{Intent, InterruptToken, LIFETIME_MS, TokenError};
+use flow::token::{Intent, InterruptToken};
 use serde_json::{Map, Value, json};
 
-use super::live::Loaded;
-use super::{ApiCode, Caller, Direct, Refusal, Respond, Runs, Scope};
-
-/// For how long the same interrupt gets the same token. Every token is valid for at least [`LIFETIME_MS`] minus this period.
-pub(super) const TOKEN_PERIOD_MS: u64 = LIFETIME_MS / 2;
+use super::Commands;
+use crate::states::Loaded;
+use crate::{ApiCode, Caller, Direct, Refusal, Respond};
 
 /// An accepted reply to an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,32 +46,13 @@ struct Asked<'a> {
     via: Via,
 }
 
-/// The principal that a token is issued to.
-pub(super) struct Recipient<'a> {
-    pub(super) principal: &'a Principal,
-    /// Whether the principal has `approvals:respond`.
-    pub(super) may_respond: bool,
-}
-
-impl<'a> Recipient<'a> {
-    pub(super) fn caller(caller: &'a Caller) -> Self {
-        Self { principal: &caller.principal, may_respond: caller.may(Scope::ApprovalsRespond) }
-    }
-
-    /// A short tag that identifies what this recipient can see. It is not secret.
-    pub(super) fn tag(&self) -> String {
-        let digest = Digest::of_bytes(format!("{}\0{}", self.may_respond, self.principal).as_bytes());
-        digest.to_hex()[..12].to_owned()
-    }
-}
-
 impl Asked<'_> {
     fn answered(&self, status: RunStatus) -> AnsweredInterrupt {
         AnsweredInterrupt { run_id: self.run_id.clone(), node_id: self.node_id.clone(), status }
     }
 }
 
-impl Runs {
+impl Commands {
     /// Replies to the interrupt of a node, with an API key.
     ///
     /// # Errors
@@ -94,7 +72,7 @@ impl Runs {
     /// Replies to one specific interrupt of a node, with an API key. The node may have raised another interrupt meanwhile.
     ///
     /// # Errors
-    /// Like [`Runs::resolve`], and if the interrupt is not the one that the node waits for.
+    /// Like [`Commands::resolve`], and if the interrupt is not the one that the node waits for.
     pub async fn resolve_interrupt(
         &self,
         caller: &Caller,
@@ -114,8 +92,8 @@ impl Runs {
         resume_value: Value,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        let before = self.visible(caller, asked.run_id).await?.status;
+        let _place = self.uses.records.admit()?;
+        let before = self.uses.states.visible(caller, asked.run_id).await?.status;
         match self.answer(caller, asked, resume_value, respond).await {
             // The run was active when the reply arrived, so the reply lost a race and was not late.
             Err(refusal) if refusal.code == ApiCode::InterruptGone && !before.is_terminal() => {
@@ -141,17 +119,17 @@ impl Runs {
             grants: caller.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
             via,
         };
-        let audit = self.inner.records.audited(
+        let audit = self.uses.records.audited(
             caller,
             "interrupt.resolve",
             &json!({"runId": run_id, "nodeId": node_id}),
         );
         let result = |state: &RunState| asked.answered(state.status);
-        match self.advance(run_id, input, vec![audit], respond, result).await {
+        match self.engine.advance(run_id, input, vec![audit], respond, result).await {
             // A sender with an API key that repeats an external event gets the response to the first delivery. A token can be used
             // once; its holder repeats a request with an `Idempotency-Key`.
             Err(refusal) if refusal.code == ApiCode::InterruptAlreadyResolved && via == Via::Key => {
-                let loaded = self.load(run_id).await?;
+                let loaded = self.uses.states.load(run_id).await?;
                 let again = self.delivered_again(&loaded, asked, &resume_value, respond).await?;
                 again.ok_or(refusal)
             }
@@ -173,13 +151,13 @@ impl Runs {
         // Known secrets are removed from the event in the log.
         let is_known = same(event) || {
             let mut kept = event.clone();
-            self.inner.records.secrets().redact_known(&state.genesis.tenant, &mut kept);
+            self.uses.records.secrets().redact_known(&state.genesis.tenant, &mut kept);
             same(&kept)
         };
         if !is_known {
             return Ok(None);
         }
-        self.inner.records.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
+        self.uses.records.commit_response(Vec::new(), respond, asked.answered(state.status)).await.map(Some)
     }
 
     /// The interrupt that a token refers to, for the holder of the token.
@@ -199,37 +177,19 @@ impl Runs {
         Ok(TokenInterrupt { interrupt, expires_at: Timestamp(token.expires_at) })
     }
 
-    /// Checks that this host signed a token. Callers do this before they read a body, so that an unknown token is 404 whatever the body.
-    ///
-    /// # Errors
-    /// If no secret of this host signed the token. An expired token passes, because its request may have a recorded response.
-    pub fn check_token_signature(&self, token: &str) -> Result<(), Refusal> {
-        match InterruptToken::verify(token, &self.inner.token_secrets, self.inner.records.now()) {
-            Ok(_) | Err(TokenError::Expired) => Ok(()),
-            Err(TokenError::Unknown) => Err(unknown_token()),
-        }
-    }
-
-    /// A token in the form of version 2 of the protocol. `None` if this host did not sign it, or it has expired.
-    pub fn named_token(&self, token: &str) -> Option<String> {
-        let secrets = &self.inner.token_secrets;
-        let token = InterruptToken::verify(token, secrets, self.inner.records.now()).ok()?;
-        Some(token.sign_named(secrets.first()?))
-    }
-
     /// Replies to the interrupt that a token refers to.
     ///
     /// # Errors
-    /// Like [`Runs::resolve`], and if the token can only inspect.
+    /// Like [`Commands::resolve`], and if the token can only inspect.
     pub async fn resolve_token<R: Respond<AnsweredInterrupt>>(
         &self,
         token: &str,
         resume_value: Value,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
+        let _place = self.uses.records.admit()?;
         // Before the interrupt is looked up, because a repeated reply finds the interrupt that it resolved itself.
-        if let Some(response) = respond.replayed(&self.inner.records).await? {
+        if let Some(response) = respond.replayed(&self.uses.records).await? {
             return Ok(response);
         }
         let (token, loaded) = self.token(token).await?;
@@ -260,7 +220,7 @@ impl Runs {
         }
         let tenant = &state.genesis.tenant;
         if let Some(holder) = &token.holder
-            && !self.inner.keys.may_respond(tenant, holder).await?
+            && !self.keys.may_respond(tenant, holder).await?
         {
             let message = "the key that this token was issued to was revoked, has expired, or may no \
                            longer respond; request a new token with a key that has `approvals:respond`";
@@ -279,39 +239,12 @@ impl Runs {
     }
 
     async fn token(&self, text: &str) -> Result<(InterruptToken, Loaded), Refusal> {
-        let token = InterruptToken::verify(text, &self.inner.token_secrets, self.inner.records.now())
-            .map_err(|error| match error {
-                TokenError::Unknown => unknown_token(),
-                TokenError::Expired => Refusal::new(
-                    ApiCode::InterruptExpired,
-                    "the token has expired; read the run for a new one",
-                ),
+        let token = self.tokens.verify(text)?;
+        let loaded =
+            self.uses.states.load(&token.run_id).await.map_err(|_| {
+                Refusal::new(ApiCode::InterruptNotFound, "the run of the token no longer exists")
             })?;
-        let loaded = self
-            .load(&token.run_id)
-            .await
-            .map_err(|_| Refusal::new(ApiCode::InterruptNotFound, "the run of the token no longer exists"))?;
         Ok((token, loaded))
-    }
-
-    /// Signs a token for an interrupt. A principal that may not respond gets a token that can only inspect.
-    pub(super) fn sign(&self, loaded: &Loaded, interrupt: &Interrupt, to: &Recipient<'_>) -> Option<String> {
-        let secret = self.inner.token_secrets.first()?;
-        // Counted from the start of the period, so that repeated reads return the same token for a while.
-        let now = self.inner.records.now().0;
-        let latest = Timestamp(now - now % TOKEN_PERIOD_MS).plus(LIFETIME_MS);
-        let expires_at = interrupt.deadline.map_or(latest, |deadline| deadline.min(latest)).0;
-        let node = &loaded.definition.nodes[loaded.state.node_index(&interrupt.node_id)?];
-        let answers = to.may_respond && answerable_by_token(node, interrupt, to.principal.as_str());
-        let token = InterruptToken {
-            run_id: loaded.state.genesis.run_id.clone(),
-            node_id: interrupt.node_id.clone(),
-            interrupt_id: interrupt.id.clone(),
-            expires_at,
-            intent: if answers { Intent::Resolve } else { Intent::Inspect },
-            holder: Some(to.principal.to_owned()),
-        };
-        Some(token.sign(secret))
     }
 
     /// Cancels a run and returns its status. A run that has already ended does not change.
@@ -325,17 +258,17 @@ impl Runs {
         reason: Option<String>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        let row = self.visible(caller, run_id).await?;
+        let _place = self.uses.records.admit()?;
+        let row = self.uses.states.visible(caller, run_id).await?;
         if row.status.is_terminal() {
             return self.ended_already(row.status, &respond).await;
         }
         let input = Input::Cancel { reason, by: caller.principal.clone(), parent_run_id: None };
-        let audit = self.inner.records.audited(caller, "run.cancel", &json!({"runId": run_id}));
-        match self.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
+        let audit = self.uses.records.audited(caller, "run.cancel", &json!({"runId": run_id}));
+        match self.engine.advance(run_id, input, vec![audit], &respond, |state| state.status).await {
             // The run ended during the cancellation. Respond as if it had ended before.
             Err(refusal) if refusal.code == ApiCode::Conflict => {
-                let row = self.visible(caller, run_id).await?;
+                let row = self.uses.states.visible(caller, run_id).await?;
                 if row.status.is_terminal() {
                     self.ended_already(row.status, &respond).await
                 } else {
@@ -352,10 +285,10 @@ impl Runs {
         status: RunStatus,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        if let Some(response) = respond.replayed(&self.inner.records).await? {
+        if let Some(response) = respond.replayed(&self.uses.records).await? {
             return Ok(response);
         }
-        self.inner.records.commit_response(Vec::new(), respond, status).await
+        self.uses.records.commit_response(Vec::new(), respond, status).await
     }
 
     /// Pauses a run.
@@ -370,15 +303,15 @@ impl Runs {
         policy: DrainPolicy,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        self.visible(caller, run_id).await?;
-        let audit = self.inner.records.audited(caller, "run.pause", &json!({"runId": run_id}));
+        let _place = self.uses.records.admit()?;
+        self.uses.states.visible(caller, run_id).await?;
+        let audit = self.uses.records.audited(caller, "run.pause", &json!({"runId": run_id}));
         let result = |state: &RunState| {
             let requested = state.draining.as_ref().map(|draining| draining.since);
             let at = state.paused.map(|(at, _)| at).or(requested);
             PausedRun { at, draining: requested.is_some() }
         };
-        self.advance(run_id, Input::Pause { reason, policy }, vec![audit], &respond, result).await
+        self.engine.advance(run_id, Input::Pause { reason, policy }, vec![audit], &respond, result).await
     }
 
     /// Sets variables of a run, for conformance suites.
@@ -392,12 +325,12 @@ impl Runs {
         variables: Map<String, Value>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        self.visible(caller, run_id).await?;
+        let _place = self.uses.records.admit()?;
+        self.uses.states.visible(caller, run_id).await?;
         // Names only: values may be sensitive.
         let names = json!({"runId": run_id, "updated": variables.keys().collect::<Vec<_>>()});
-        let audit = self.inner.records.audited(caller, "run.assign", &names);
-        self.advance(run_id, Input::Assign { variables }, vec![audit], &respond, |_| ()).await
+        let audit = self.uses.records.audited(caller, "run.assign", &names);
+        self.engine.advance(run_id, Input::Assign { variables }, vec![audit], &respond, |_| ()).await
     }
 
     /// Resumes a paused run. Returns the time of the resumption.
@@ -411,14 +344,10 @@ impl Runs {
         reason: Option<String>,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.inner.records.admit()?;
-        self.visible(caller, run_id).await?;
-        let audit = self.inner.records.audited(caller, "run.resume", &json!({"runId": run_id}));
-        let resumed_at = self.inner.records.now();
-        self.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await
+        let _place = self.uses.records.admit()?;
+        self.uses.states.visible(caller, run_id).await?;
+        let audit = self.uses.records.audited(caller, "run.resume", &json!({"runId": run_id}));
+        let resumed_at = self.uses.records.now();
+        self.engine.advance(run_id, Input::Resume { reason }, vec![audit], &respond, |_| resumed_at).await
     }
-}
-
-fn unknown_token() -> Refusal {
-    Refusal::new(ApiCode::InterruptNotFound, "the token was not issued by this host")
 }
