@@ -24,7 +24,10 @@ pub(crate) async fn cancel(call: Arc<PageRequest>) -> Result<PageResponse, Refus
 
 pub(crate) async fn pause(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().commands().pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), Direct).await?;
+    call.runs()
+        .commands()
+        .pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), Direct)
+        .await?;
     back(&call, run_id, "paused")
 }
 

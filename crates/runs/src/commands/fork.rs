@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::Commands;
 use super::create::{new_run_id, problem_values};
-use crate::engine::{BeginError, EngineContext, created};
+use crate::engine::{BeginError, EngineContext, Recorder, created};
 use crate::records::random_failed;
 use crate::states::{decode, genesis_in, is_long};
 use crate::{ApiCode, Caller, Keyed, Refusal, Respond};
@@ -152,9 +152,10 @@ impl Commands {
         let forked = ForkedRun { run_id, source_run_id, from, mode, status: state.status };
         let (response, recorded) = respond.respond(&self.uses.records, forked);
         changes.extend(recorded);
-        self.engine.copy(definition, &state, &copied, &mut changes);
-        let prepared = self.engine.prepare(&state, &decision).await;
-        let outcome = self.engine.outcome(definition, &state, decision, &prepared, &mut changes);
+        let recorder = Recorder::new(&self.uses);
+        recorder.copy(definition, &state, &copied, &mut changes);
+        let prepared = recorder.prepare(&state, &decision).await;
+        let outcome = recorder.outcome(definition, &state, decision, &prepared, &mut changes);
         self.engine.make_new(definition, state, changes, outcome).await?;
         Ok(response)
     }
@@ -169,7 +170,7 @@ impl Commands {
         mode: ForkMode,
         from: u64,
     ) -> Result<ForkDecision, BeginError> {
-        let mut context = self.engine.context(&genesis.tenant, definition).await?;
+        let mut context = EngineContext::new(&self.uses, &genesis.tenant, definition).await?;
         let appends = self.uses.states.appends_from(&row.run_id, 0).await?;
         let log = Arc::new(SourceLog { run_id: row.run_id.clone(), end: row.next_sequence, appends });
         loop {

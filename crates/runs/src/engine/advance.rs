@@ -3,30 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use canon::time::Timestamp;
 use flow::definition::Definition;
-use flow::engine::{Decision, Effect, Input, decide};
-use flow::event::{Event, EventData, wire};
-use flow::id::{RunId, Tenant};
+use flow::engine::{Decision, Input, decide};
+use flow::id::RunId;
 use flow::run::RunStatus;
-use flow::snapshot::Snapshot;
 use flow::state::RunState;
-use ports::runs::{Bytes, Change, CommitError, ReadError, StoredAppend};
+use ports::runs::{Change, CommitError, ReadError};
 use system::backoff::{Backoff, millis};
 use system::causes;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument as _, debug_span};
 
+use super::Engine;
 use super::begin::BeginError;
 use super::context::EngineContext;
-use super::counts::Tally;
-use super::family::for_parent;
-use super::new_children::NamedChildren;
-use super::timers::timer_key;
-use super::{Engine, guide};
+use super::recorder::{Outcome, Recorder};
 use crate::compute_pool::{ComputePermit, is_heavy, is_large_input, on_a_thread};
 use crate::states::Loaded;
-use crate::webhooks::Subscriptions;
 use crate::{ApiCode, Refusal, Respond};
 
 /// The maximum number of decisions on one input. A decision is repeated after a conflict with another writer.
@@ -37,51 +30,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// How often the log is looked up after a commit whose outcome is unknown.
 const LOOKUPS: usize = 5;
-
-/// How many copied events are stored in one row. This bounds what the read of a page has to load.
-const COPIED_AT_ONCE: usize = 500;
-
-/// The result of a decision, and what is left to do once it is durable.
-pub(crate) struct Outcome {
-    pub(crate) run_id: RunId,
-    pub(crate) tenant: Tenant,
-    append: Option<(StoredAppend, Bytes)>,
-    /// Whether the run ended with this append.
-    is_last: bool,
-    pub(crate) effects: Vec<Effect>,
-    /// Whether a timer was set, so that the timer loop must check again.
-    timer_set: bool,
-    /// Whether a webhook delivery was queued.
-    queued: bool,
-    /// What the counters add for this decision.
-    tally: Tally,
-    /// The final state of the run, for its parent.
-    pub(crate) ended: Option<Box<RunState>>,
-    /// The parent whose watchers must look again at its descendants.
-    stirs: Option<RunId>,
-    /// The parent to notify that this run waits for a person, or continues.
-    waits: Option<RunId>,
-    /// The children that were created in the same commit and have not begun.
-    newborn: Vec<RunId>,
-}
-
-/// What is read before the changes of a decision are written.
-pub(crate) struct Prepared {
-    pub(crate) subscribers: Subscriptions,
-    pub(crate) children: NamedChildren,
-}
-
-impl Outcome {
-    /// Whether nothing is left to do: the run is new and ended immediately, no parent waits for it, and nothing can watch it yet.
-    fn is_all(&self) -> bool {
-        self.is_last
-            && !self.timer_set
-            && !self.queued
-            && self.effects.is_empty()
-            && self.ended.is_none()
-            && self.waits.is_none()
-    }
-}
 
 impl Engine {
     /// Gives a run an input, in one commit with further changes and the response.
@@ -187,7 +135,7 @@ impl Engine {
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Result<Decision, flow::engine::Refusal>), Refusal> {
         let tenant = &loaded.state.genesis.tenant;
-        let mut context = self.context(tenant, &loaded.definition).await?;
+        let mut context = EngineContext::new(&self.uses, tenant, &loaded.definition).await?;
         if !context.is_open() {
             let (loaded, decision, _) = self.decide_within(loaded, input, context, place).await?;
             return Ok((loaded, decision));
@@ -229,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// [`Engine::outcome`], on a compute thread if there is much to write.
+    /// [`Recorder::outcome`], on a compute thread if there is much to write.
     async fn conclude_decision(
         &self,
         loaded: Loaded,
@@ -237,15 +185,26 @@ impl Engine {
         mut changes: Vec<Change>,
         place: Option<&ComputePermit>,
     ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
-        let prepared = self.prepare(&loaded.state, &decision).await;
+        let prepared = Recorder::new(&self.uses).prepare(&loaded.state, &decision).await;
         if place.is_none() {
-            let outcome = self.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
+            let outcome = Recorder::new(&self.uses).outcome(
+                &loaded.definition,
+                &loaded.state,
+                decision,
+                &prepared,
+                &mut changes,
+            );
             return Ok((loaded, changes, outcome));
         }
-        let engine = self.clone();
+        let uses = Arc::clone(&self.uses);
         let work = move || {
-            let outcome =
-                engine.outcome(&loaded.definition, &loaded.state, decision, &prepared, &mut changes);
+            let outcome = Recorder::new(&uses).outcome(
+                &loaded.definition,
+                &loaded.state,
+                decision,
+                &prepared,
+                &mut changes,
+            );
             (loaded, changes, outcome)
         };
         on_a_thread(work).await
@@ -379,177 +338,6 @@ impl Engine {
         }
     }
 
-    /// Reads what [`Engine::outcome`] needs from the store.
-    pub(crate) async fn prepare(&self, state: &RunState, decision: &Decision) -> Prepared {
-        Prepared {
-            subscribers: self.uses.webhooks.subscribers(&state.genesis).await,
-            children: self.find_new_children(state, decision).await,
-        }
-    }
-
-    /// The consequences of a decision: the changes for the commit, and what to do after it.
-    pub(crate) fn outcome(
-        &self,
-        definition: &Definition,
-        state: &RunState,
-        decision: Decision,
-        prepared: &Prepared,
-        changes: &mut Vec<Change>,
-    ) -> Outcome {
-        let run_id = &state.genesis.run_id;
-        let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
-        let before = for_parent(decision.before);
-        let tally = Tally::of(&decision.events, state);
-        let append = self.append(definition, state, &decision.events, &prepared.subscribers, changes);
-        changes.extend(self.uses.states.state_checkpoint(state, &decision.events));
-        let newborn = self.create_children(state, &decision, prepared, changes);
-        let (mut effects, mut closed) = (Vec::new(), false);
-        for effect in decision.effects {
-            match effect {
-                Effect::SetTimer { timer, at } => {
-                    changes.push(Change::SetTimer { run_id: run_id.clone(), key: timer_key(&timer), at });
-                }
-                Effect::ClearTimer { timer } => {
-                    let key = timer_key(&timer);
-                    // A timer that one decision sets and clears is not set at all. A new run has no other timers to clear.
-                    changes.retain(|change| !is_timer(change, |set| *set == key));
-                    if !is_new {
-                        changes.push(Change::ClearTimer { run_id: run_id.clone(), key });
-                    }
-                }
-                Effect::StoreArtifact { artifact_id, mut document } => {
-                    self.uses.records.secrets().redact(&state.genesis.tenant, &mut document);
-                    changes.push(Change::PutArtifact {
-                        run_id: run_id.clone(),
-                        artifact_id,
-                        document: document.to_string().into_bytes().into(),
-                    });
-                }
-                Effect::InterruptRaised { node_id } => {
-                    self.uses.webhooks.queue_callback(state, &node_id, changes)
-                }
-                Effect::InterruptClosed { .. } => closed = true,
-                Effect::EndGuide { ref node_id, ref session_id } => {
-                    changes.push(guide::end_later(run_id, node_id, session_id, self.uses.records.now()));
-                    effects.push(effect);
-                }
-                Effect::StartChild(_)
-                | Effect::CancelChild { .. }
-                | Effect::Activity(_)
-                | Effect::Guide(_) => effects.push(effect),
-            }
-        }
-        let is_child = state.genesis.parent.is_some() && state.genesis.fork.is_none();
-        let changed_child = is_child && append.is_some();
-        let ended = state.status.is_terminal() && changed_child;
-        let stirs = changed_child && (closed || state.awaits(definition).is_some());
-        let waits = changed_child && !ended && for_parent(state.status) != before;
-        let waits = state.genesis.parent.as_ref().filter(|_| waits).map(|parent| parent.run_id.clone());
-        let stirs = state.genesis.parent.as_ref().filter(|_| stirs).map(|parent| parent.run_id.clone());
-        Outcome {
-            run_id: run_id.clone(),
-            tenant: state.genesis.tenant.clone(),
-            append,
-            is_last: state.status.is_terminal(),
-            effects,
-            timer_set: changes.iter().any(|change| is_timer(change, |_| true)),
-            tally,
-            queued: changes.iter().any(|change| matches!(change, Change::PutDelivery { .. })),
-            ended: ended.then(|| Box::new(state.clone())),
-            stirs,
-            waits,
-            newborn,
-        }
-    }
-
-    /// The change that makes events durable, with the append for streams.
-    pub(crate) fn append(
-        &self,
-        definition: &Definition,
-        state: &RunState,
-        events: &[Event],
-        subscribers: &Subscriptions,
-        changes: &mut Vec<Change>,
-    ) -> Option<(StoredAppend, Bytes)> {
-        let (first, last) = (events.first()?, events.last()?);
-        let (run_id, tenant) = (&state.genesis.run_id, &state.genesis.tenant);
-        let texts: Vec<_> = events.iter().map(|event| self.encode(tenant, run_id, event)).collect();
-        self.uses.webhooks.queue(definition, &state.genesis, subscribers, (events, &texts), changes);
-        let events: Bytes = texts.join("\n").into_bytes().into();
-        let snapshot = self.snapshot(definition, state, last.timestamp);
-        changes.push(Change::Append {
-            run_id: run_id.clone(),
-            first: first.sequence,
-            last: last.sequence,
-            events: Arc::clone(&events),
-            status: state.status,
-            snapshot: Arc::clone(&snapshot),
-            at: last.timestamp,
-        });
-        Some((StoredAppend { first: first.sequence, last: last.sequence, events }, snapshot))
-    }
-
-    /// The snapshot of a run, with known secrets removed.
-    fn snapshot(&self, definition: &Definition, state: &RunState, at: Timestamp) -> Bytes {
-        const PLAIN: &str = "names are strings, so this cannot fail";
-        let snapshot = Snapshot::of(definition, state, at);
-        let tenant = &state.genesis.tenant;
-        if self.uses.records.secrets().are_known_of(tenant) {
-            let mut snapshot = serde_json::to_value(snapshot).expect(PLAIN);
-            self.uses.records.secrets().redact_known(tenant, &mut snapshot);
-            return snapshot.to_string().into_bytes().into();
-        }
-        let mut bytes = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut bytes, &snapshot).expect(PLAIN);
-        bytes.into()
-    }
-
-    /// The JSON text of an event, with known secrets removed.
-    fn encode(&self, tenant: &Tenant, run_id: &RunId, event: &Event) -> String {
-        if !self.uses.records.secrets().are_known_of(tenant) {
-            return wire::encode(run_id, event);
-        }
-        let mut payload = event.payload();
-        for name in payload.keys().cloned().collect::<Vec<_>>() {
-            let Some(member) = payload.get_mut(&name) else { continue };
-            let known = member.clone();
-            self.uses.records.secrets().redact_known(tenant, member);
-            // A secret can equal a word of the protocol, such as the status of a child. It stays where the protocol needs the word,
-            // because the run would become unreadable otherwise. Everywhere else it is removed.
-            if *member != known && EventData::read(event.kind(), payload.clone()).is_err() {
-                payload.insert(name, known);
-            }
-        }
-        wire::encode_payload(run_id, event, &payload)
-    }
-
-    /// Makes the copied events of a fork durable. No deliveries are queued, because subscribers already received these events.
-    pub(crate) fn copy(
-        &self,
-        definition: &Definition,
-        state: &RunState,
-        events: &[Event],
-        changes: &mut Vec<Change>,
-    ) {
-        let run_id = &state.genesis.run_id;
-        // The snapshot of the last change counts, because readers see the commit as a whole.
-        let at = state.last_event_at.unwrap_or(self.uses.records.now());
-        let snapshot = self.snapshot(definition, state, at);
-        for part in events.chunks(COPIED_AT_ONCE) {
-            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-            let texts: Vec<_> = part.iter().map(|event| wire::encode(run_id, event)).collect();
-            changes.push(Change::Append {
-                run_id: run_id.clone(),
-                first: first.sequence,
-                last: last.sequence,
-                events: texts.join("\n").into_bytes().into(),
-                status: state.status,
-                snapshot: Arc::clone(&snapshot),
-                at,
-            });
-        }
-    }
-
     /// Does what follows a commit: notifies streams and the timer loop, and performs effects.
     pub(crate) fn after(&self, mut outcome: Outcome) {
         self.work.counters.add(outcome.tally);
@@ -559,7 +347,9 @@ impl Engine {
         if let Some((append, snapshot)) = outcome.append.take() {
             self.uses.states.appended(&outcome.run_id, append, snapshot, outcome.is_last);
         }
-        self.expect_newborn(&outcome.run_id, std::mem::take(&mut outcome.newborn));
+        let newborn = std::mem::take(&mut outcome.newborn);
+        newborn.iter().for_each(|_| self.work.counters.created());
+        self.work.newborn.add(&outcome.run_id, newborn);
         if let Some(parent) = outcome.waits.take() {
             let (engine, run_id) = (self.clone(), outcome.run_id.clone());
             tokio::spawn(async move { engine.notify_waiting(&parent, &run_id).await });
@@ -585,11 +375,6 @@ impl Engine {
 fn takes_long(loaded: &Loaded, input: &Input) -> bool {
     !matches!(input, Input::Cancel { .. })
         && (is_heavy(&loaded.definition, &loaded.state) || is_large_input(input))
-}
-
-/// Whether a change sets a timer whose key matches.
-fn is_timer(change: &Change, such: impl FnOnce(&String) -> bool) -> bool {
-    matches!(change, Change::SetTimer { key, .. } if such(key))
 }
 
 /// Converts a refusal of the engine into one for the caller.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use flow::definition::Definition;
-use flow::engine::Input;
-use flow::run::{Genesis, RunStatus};
+use flow::engine::{Input, StartChild};
+use flow::run::{Genesis, Parent, RunStatus};
 use flow::state::RunState;
 use ports::runs::{Change, CommitError};
+use serde_json::{Map, Value};
 
-use super::Engine;
 use super::advance::refused;
+use super::{Engine, Uses};
 use crate::{Refusal, Respond};
 
 impl Engine {
@@ -79,6 +80,45 @@ pub(crate) fn created(genesis: &Genesis, exclusive: bool) -> Change {
         tags: genesis.tags.clone(),
         created_at: genesis.created_at,
     }
+}
+
+/// The genesis of a child.
+pub(super) fn genesis_of_child(
+    uses: &Uses,
+    parent: &Genesis,
+    child: &StartChild,
+    definition: &Definition,
+) -> Genesis {
+    let trace = uses.traces.are_enabled().then(|| {
+        let Parent { node_id, iteration, attempt, .. } = &child.parent;
+        flow::trace::of_child(parent, node_id, *iteration, *attempt)
+    });
+    Genesis {
+        run_id: child.run_id.clone(),
+        tenant: parent.tenant.clone(),
+        principal: parent.principal.clone(),
+        workflow_id: definition.id.clone(),
+        definition: definition.digest,
+        scope_id: None,
+        inputs: child.inputs.clone(),
+        configurable: Map::new(),
+        tags: Vec::new(),
+        metadata: inherited(&parent.metadata),
+        callback_url: None,
+        parent: Some(child.parent.clone()),
+        fork: None,
+        created_at: uses.records.now(),
+        forced_engine_version: parent.forced_engine_version,
+        test: parent.test,
+        trace,
+        trigger: None,
+    }
+}
+
+/// The part of the parent's metadata that a child inherits: its trust boundary. Untrusted input of a run reaches its children too.
+fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
+    const TRUST: &str = "trustBoundary";
+    parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! copy of the state, the missing workflows are read, and the decision is repeated.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use executors::Executors;
 use executors::agents::{Agents, NOT_INSTALLED};
@@ -14,12 +14,12 @@ use flow::engine::Children;
 use flow::id::{Tenant, WorkflowId};
 use serde_json::Value;
 
-use super::Engine;
+use super::Uses;
 use crate::Refusal;
 
 /// The data for one decision.
 pub(crate) struct EngineContext {
-    engine: Engine,
+    uses: Arc<Uses>,
     tenant: Tenant,
     workers: HashMap<WorkflowId, Worker>,
     /// Whether the engine may query workflows that are not in `workers`.
@@ -35,6 +35,32 @@ struct Worker {
 }
 
 impl EngineContext {
+    /// The context for decisions on the runs of a definition.
+    pub(crate) async fn new(
+        uses: &Arc<Uses>,
+        tenant: &Tenant,
+        definition: &Definition,
+    ) -> Result<Self, Refusal> {
+        let children = definition.child_workflows();
+        let mut workers = HashMap::new();
+        for workflow_id in children.named {
+            let worker = worker(uses, tenant, &workflow_id).await?;
+            workers.insert(workflow_id, worker);
+        }
+        Ok(Self { workers, is_open: children.are_chosen_later, ..Self::plain(uses, tenant) })
+    }
+
+    /// The context for a decision that starts no child.
+    pub(super) fn plain(uses: &Arc<Uses>, tenant: &Tenant) -> Self {
+        Self {
+            uses: Arc::clone(uses),
+            tenant: tenant.clone(),
+            workers: HashMap::new(),
+            is_open: false,
+            missing: Mutex::default(),
+        }
+    }
+
     /// Whether a decision may have to be repeated, because the engine may query workflows that are not read yet.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
@@ -44,7 +70,7 @@ impl EngineContext {
     pub(crate) async fn learn(&mut self) -> Result<bool, Refusal> {
         let missing = std::mem::take(self.missing.get_mut().unwrap_or_else(PoisonError::into_inner));
         for workflow_id in &missing {
-            let worker = self.engine.worker(&self.tenant, workflow_id).await?;
+            let worker = worker(&self.uses, &self.tenant, workflow_id).await?;
             self.workers.insert(workflow_id.clone(), worker);
         }
         Ok(!missing.is_empty())
@@ -55,48 +81,20 @@ impl EngineContext {
     }
 
     fn agents(&self) -> Option<&Agents> {
-        self.engine.uses.features.executors().and_then(Executors::agents)
+        self.uses.features.executors().and_then(Executors::agents)
     }
 }
 
-impl Engine {
-    /// The context for decisions on the runs of a definition.
-    pub(crate) async fn context(
-        &self,
-        tenant: &Tenant,
-        definition: &Definition,
-    ) -> Result<EngineContext, Refusal> {
-        let children = definition.child_workflows();
-        let mut workers = HashMap::new();
-        for workflow_id in children.named {
-            let worker = self.worker(tenant, &workflow_id).await?;
-            workers.insert(workflow_id, worker);
+async fn worker(uses: &Uses, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<Worker, Refusal> {
+    match uses.definitions.newest_of(tenant, workflow_id).await {
+        Ok(Some(definition)) => {
+            Ok(Worker { exists: true, agent_id: definition.agent_id().map(str::to_owned) })
         }
-        Ok(EngineContext { workers, is_open: children.are_chosen_later, ..self.plain_context(tenant) })
-    }
-
-    /// The context for a decision that starts no child.
-    pub(crate) fn plain_context(&self, tenant: &Tenant) -> EngineContext {
-        EngineContext {
-            engine: self.clone(),
-            tenant: tenant.clone(),
-            workers: HashMap::new(),
-            is_open: false,
-            missing: Mutex::default(),
-        }
-    }
-
-    async fn worker(&self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<Worker, Refusal> {
-        match self.uses.definitions.newest_of(tenant, workflow_id).await {
-            Ok(Some(definition)) => {
-                Ok(Worker { exists: true, agent_id: definition.agent_id().map(str::to_owned) })
-            }
-            Ok(None) => Ok(Worker::default()),
-            // A definition that this version cannot use still exists. Starting it fails with the reason.
-            Err(_) => {
-                let exists = self.uses.records.store().definition(tenant, workflow_id).await?.is_some();
-                Ok(Worker { exists, agent_id: None })
-            }
+        Ok(None) => Ok(Worker::default()),
+        // A definition that this version cannot use still exists. Starting it fails with the reason.
+        Err(_) => {
+            let exists = uses.records.store().definition(tenant, workflow_id).await?.is_some();
+            Ok(Worker { exists, agent_id: None })
         }
     }
 }
@@ -124,11 +122,11 @@ impl Children for EngineContext {
     }
 
     fn converses(&self) -> bool {
-        self.engine.uses.features.capabilities().conversation
+        self.uses.features.capabilities().conversation
     }
 
     fn mocks(&self) -> bool {
-        self.engine.uses.features.capabilities().mock_agent
+        self.uses.features.capabilities().mock_agent
     }
 
     fn threshold(&self, agent_id: &str) -> Option<f64> {

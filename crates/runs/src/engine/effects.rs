@@ -29,9 +29,9 @@ use system::causes;
 use tracing::{Instrument as _, Span, debug_span};
 
 use super::Engine;
-use super::advance::Outcome;
-use super::begin::BeginError;
+use super::begin::{BeginError, genesis_of_child};
 use super::progress::ProgressReports;
+use super::recorder::Outcome;
 use super::work_limits::WorkPermit;
 use crate::{Direct, Refusal};
 
@@ -123,11 +123,11 @@ impl Engine {
         tenant: &Tenant,
         child: &StartChild,
     ) -> Result<(), Refusal> {
-        if self.is_newborn(&child.run_id, parent_id) {
+        if self.work.newborn.contains(&child.run_id, parent_id) {
             let begun = self.advance_boxed(&child.run_id, Input::Create, Vec::new()).await;
             // After a failure of the store, the child is begun again.
             if begun.as_ref().err().is_none_or(|refusal| !refusal.is_host_failure()) {
-                self.has_begun(&child.run_id, parent_id);
+                self.work.newborn.remove(&child.run_id, parent_id);
             }
             begun?;
             return self.end_if_unwanted(parent_id, &child.run_id).await;
@@ -152,7 +152,7 @@ impl Engine {
         };
         let parent = self.uses.records.store().run(None, parent_id).await?.ok_or_else(Refusal::no_run)?;
         let parent: Genesis = serde_json::from_slice(&parent.genesis).map_err(|_| Refusal::no_run())?;
-        let genesis = self.genesis_of_child(&parent, child, &definition);
+        let genesis = genesis_of_child(&self.uses, &parent, child, &definition);
         match self.begin(&definition, genesis, false, Vec::new(), &Direct, |_| ()).await {
             Err(BeginError::Commit(CommitError::RunExists { .. })) => {
                 self.await_child(parent_id, &child.run_id).await

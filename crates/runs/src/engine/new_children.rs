@@ -11,14 +11,13 @@ use flow::definition::Definition;
 use flow::engine::{Decision, Effect, Input, StartChild, decide};
 use flow::event::{EventData, event_id};
 use flow::id::RunId;
-use flow::run::{Genesis, Parent};
+use flow::run::Genesis;
 use flow::state::RunState;
 use ports::runs::Change;
-use serde_json::{Map, Value};
 
-use super::Engine;
-use super::advance::Prepared;
-use super::begin::created;
+use super::begin::{created, genesis_of_child};
+use super::context::EngineContext;
+use super::recorder::{Prepared, Recorder};
 use crate::webhooks::Subscriptions;
 
 /// The maximum number of children that one commit creates. Further children are created one by one, as effects.
@@ -31,17 +30,34 @@ const MAX_BYTES: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct NewChildren(Mutex<BTreeSet<(RunId, RunId)>>);
 
+impl NewChildren {
+    /// Remembers children that are durable now and have not begun.
+    pub(super) fn add(&self, parent_id: &RunId, newborn: Vec<RunId>) {
+        if !newborn.is_empty() {
+            let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
+        }
+    }
+
+    /// Whether a child was created with its parent's event and has not begun. If the host stops before it begins, its own recovery
+    /// begins it.
+    pub(super) fn contains(&self, run_id: &RunId, parent_id: &RunId) -> bool {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
+    }
+
+    /// Forgets a child that has begun.
+    pub(super) fn remove(&self, run_id: &RunId, parent_id: &RunId) {
+        let newborn = (run_id.to_owned(), parent_id.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
+    }
+}
+
 /// The children that are created with a commit, and their definitions.
 #[derive(Default)]
 pub(super) struct NamedChildren(HashMap<RunId, Arc<Definition>>);
 
-/// The part of the parent's metadata that a child inherits: its trust boundary. Untrusted input of a run reaches its children too.
-fn inherited(parent: &Map<String, Value>) -> Map<String, Value> {
-    const TRUST: &str = "trustBoundary";
-    parent.get(TRUST).map(|trust| (TRUST.to_owned(), trust.clone())).into_iter().collect()
-}
-
-impl Engine {
+impl Recorder<'_> {
     /// Finds the new children of a decision that can be created in its commit, with their definitions.
     pub(super) async fn find_new_children(&self, parent: &RunState, decision: &Decision) -> NamedChildren {
         let starts = decision.effects.iter().filter_map(|effect| match effect {
@@ -110,10 +126,10 @@ impl Engine {
         definition: &Definition,
         subscribers: &Subscriptions,
     ) -> Option<Vec<Change>> {
-        let genesis = self.genesis_of_child(parent, child, definition);
+        let genesis = genesis_of_child(self.uses, parent, child, definition);
         let mut changes = vec![created(&genesis, false)];
         let mut state = RunState::new(definition, Arc::new(genesis));
-        let context = self.plain_context(&parent.tenant);
+        let context = EngineContext::plain(self.uses, &parent.tenant);
         let began = decide(
             definition,
             &mut state,
@@ -125,60 +141,6 @@ impl Engine {
         .ok()?;
         self.append(definition, &state, &began.events, subscribers, &mut changes)?;
         Some(changes)
-    }
-
-    /// The genesis of a child.
-    pub(super) fn genesis_of_child(
-        &self,
-        parent: &Genesis,
-        child: &StartChild,
-        definition: &Definition,
-    ) -> Genesis {
-        let trace = self.uses.traces.are_enabled().then(|| {
-            let Parent { node_id, iteration, attempt, .. } = &child.parent;
-            flow::trace::of_child(parent, node_id, *iteration, *attempt)
-        });
-        Genesis {
-            run_id: child.run_id.clone(),
-            tenant: parent.tenant.clone(),
-            principal: parent.principal.clone(),
-            workflow_id: definition.id.clone(),
-            definition: definition.digest,
-            scope_id: None,
-            inputs: child.inputs.clone(),
-            configurable: Map::new(),
-            tags: Vec::new(),
-            metadata: inherited(&parent.metadata),
-            callback_url: None,
-            parent: Some(child.parent.clone()),
-            fork: None,
-            created_at: self.uses.records.now(),
-            forced_engine_version: parent.forced_engine_version,
-            test: parent.test,
-            trace,
-            trigger: None,
-        }
-    }
-
-    /// Remembers children that are durable now and have not begun.
-    pub(super) fn expect_newborn(&self, parent_id: &RunId, newborn: Vec<RunId>) {
-        if !newborn.is_empty() {
-            newborn.iter().for_each(|_| self.work.counters.created());
-            let newborn = newborn.into_iter().map(|run_id| (run_id, parent_id.to_owned()));
-            self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).extend(newborn);
-        }
-    }
-
-    /// Whether a child was created with its parent's event and has not begun. If the host stops before it begins, its own recovery
-    /// begins it.
-    pub(super) fn is_newborn(&self, run_id: &RunId, parent_id: &RunId) -> bool {
-        let newborn = (run_id.to_owned(), parent_id.to_owned());
-        self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&newborn)
-    }
-
-    pub(super) fn has_begun(&self, run_id: &RunId, parent_id: &RunId) {
-        let newborn = (run_id.to_owned(), parent_id.to_owned());
-        self.work.newborn.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&newborn);
     }
 }
 

@@ -630,7 +630,8 @@ async fn a_replay_repeats_the_run_without_a_session() {
     work(&house.agent(), &session);
     let events = to_the_end(&house.runs, &run_id).await;
     let request = json!({"mode": "replay", "fromSeq": 0});
-    let fork = house.runs.commands().fork(&caller("acme"), &run_id, new_fork(&request), Direct).await.unwrap();
+    let fork =
+        house.runs.commands().fork(&caller("acme"), &run_id, new_fork(&request), Direct).await.unwrap();
     let repeated = to_the_end(&house.runs, &fork.run_id).await;
     assert_eq!(kinds(&repeated), kinds(&events));
     assert_eq!(wait(house.agent().store().sessions()).unwrap(), [session]);

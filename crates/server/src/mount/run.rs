@@ -105,7 +105,8 @@ impl WorkflowCall {
         WatchOptions { timeout, progress_interval, mut stopping, waits, progress, client_requests }: WatchOptions,
         gone: oneshot::Receiver<()>,
     ) -> Result<CallResult, Refusal> {
-        let run_id = &match self.runs.commands().create(&self.caller, new, Creation::default(), Direct).await {
+        let run_id = &match self.runs.commands().create(&self.caller, new, Creation::default(), Direct).await
+        {
             Ok(CreatedRun { run_id, .. }) => run_id,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
                 let error_body = status::body(&refusal);

@@ -230,7 +230,11 @@ async fn a_branch_answers_its_own_copy_of_a_module_question() {
             .await
             .unwrap();
         let fork_id = reply.run_id;
-        host.runs.commands().resolve(&by, &fork_id, &NodeId::new("gate"), json!("mine"), Direct).await.unwrap();
+        host.runs
+            .commands()
+            .resolve(&by, &fork_id, &NodeId::new("gate"), json!("mine"), Direct)
+            .await
+            .unwrap();
         let events = to_the_end(&host.runs, &fork_id).await;
         assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"]["answer"], "mine", "{way}");
         assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "its source still waits");

@@ -110,7 +110,11 @@ async fn a_branch_from_every_place_of_a_log_comes_to_an_end() {
             let branch = fork(&host, &source, &json!({"mode": "branch", "fromSeq": from})).await;
             if status(&host.runs, &branch) == "waiting-approval" {
                 let answer = json!({"action": "accept"});
-                host.runs.commands().resolve(&by, &branch, &NodeId::new("gate"), answer, Direct).await.unwrap();
+                host.runs
+                    .commands()
+                    .resolve(&by, &branch, &NodeId::new("gate"), answer, Direct)
+                    .await
+                    .unwrap();
             }
             let events = to_the_end(&host.runs, &branch).await;
             assert_eq!(status(&host.runs, &branch), status(&host.runs, &source), "{workflow_id} from {from}");
@@ -179,8 +183,12 @@ async fn forks_that_are_refused() {
         (json!({"mode": "replay", "fromSeq": u64::MAX}), RefusalKind::Unprocessable),
     ];
     for (request, expected) in cases {
-        let refused =
-            host.runs.commands().fork(&caller("acme"), &source, new_fork(&request), Direct).await.unwrap_err();
+        let refused = host
+            .runs
+            .commands()
+            .fork(&caller("acme"), &source, new_fork(&request), Direct)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code.kind(), expected, "{request}: {refused}");
     }
     let unknown = host

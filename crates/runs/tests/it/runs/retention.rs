@@ -127,20 +127,32 @@ async fn recorded_replies_are_kept_for_a_day() {
     let request = json!({"workflowId": "chain"});
     let first = {
         let key = keyed(&by, "createRun ", "once", &request);
-        host.runs.commands().create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap()
+        host.runs
+            .commands()
+            .create(&by, new_run(&request), Creation::default(), recorded(&key))
+            .await
+            .unwrap()
     };
     clock.advance(DAY);
     assert!(!host.runs.sweeper().sweep(Retention::default()).await.unwrap().answers);
     let key = keyed(&by, "createRun ", "once", &request);
-    let again =
-        host.runs.commands().create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
+    let again = host
+        .runs
+        .commands()
+        .create(&by, new_run(&request), Creation::default(), recorded(&key))
+        .await
+        .unwrap();
     assert!(again.replayed);
     clock.advance(1);
     // One day is the minimum.
     let hasty = Retention { answers: Duration::from_secs(1), ..Retention::default() };
     assert!(hasty.answers < MIN_ANSWERS && host.runs.sweeper().sweep(hasty).await.unwrap().answers);
-    let anew =
-        host.runs.commands().create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
+    let anew = host
+        .runs
+        .commands()
+        .create(&by, new_run(&request), Creation::default(), recorded(&key))
+        .await
+        .unwrap();
     assert!(!anew.replayed);
     assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
     let unknown = ReplyKey {

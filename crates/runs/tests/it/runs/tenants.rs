@@ -48,7 +48,10 @@ async fn ask_everything(
         ),
         ("pause", reported(runs.commands().pause(&by, run_id, None, DrainPolicy::Immediate, Direct).await)),
         ("resume", reported(runs.commands().resume(&by, run_id, None, Direct).await)),
-        ("resolve", reported(runs.commands().resolve(&by, run_id, &NodeId::new("gate"), accept, Direct).await)),
+        (
+            "resolve",
+            reported(runs.commands().resolve(&by, run_id, &NodeId::new("gate"), accept, Direct).await),
+        ),
         ("cancel", reported(runs.commands().cancel(&by, run_id, None, Direct).await)),
         (
             "delete webhook",

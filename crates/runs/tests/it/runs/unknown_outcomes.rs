@@ -99,7 +99,8 @@ async fn a_request_with_unknown_outcome_says_what_to_do() {
     let (runs, store) = host(&folder).await;
     store.doubt(false, creates);
     let new = new_run(&json!({"workflowId": "slow"}));
-    let refusal = runs.commands().create(&caller("acme"), new, Creation::default(), Direct).await.unwrap_err();
+    let refusal =
+        runs.commands().create(&caller("acme"), new, Creation::default(), Direct).await.unwrap_err();
     assert_eq!((refusal.code, refusal.retry_after), (ApiCode::ServiceUnavailable, Some(5)));
     assert!(refusal.message.contains("outcome is unknown"), "{refusal}");
     assert!(refusal.message.contains("Idempotency-Key"), "{refusal}");

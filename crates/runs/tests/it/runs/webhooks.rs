@@ -327,7 +327,8 @@ async fn sensitive_values_do_not_leave_the_host() {
         reported("snapshot", &snapshot(&host.runs, &by, &made[0]));
         reported("page", &page(&host, &made[0]));
         let branch = json!({"mode": "branch", "fromSeq": log.len() - 1});
-        let branch = host.runs.commands().fork(&by, &made[0], new_fork(&branch), Direct).await.unwrap().run_id;
+        let branch =
+            host.runs.commands().fork(&by, &made[0], new_fork(&branch), Direct).await.unwrap().run_id;
         reported("log of a fork", &json!(to_the_end(&host.runs, &branch).await));
         reported("snapshot of a fork", &snapshot(&host.runs, &by, &branch));
         made.push(branch.clone());
