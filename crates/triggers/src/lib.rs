@@ -88,7 +88,7 @@ struct TriggerTasks {
 }
 
 /// Starts runs for messages until the host is drained. When it returns, every received message has its run or is back in its queue. Call it
-/// once, after [`Runs::recover`].
+/// once, after [`runs::Engine::recover`].
 pub async fn keep_listening(runs: &Runs, observer: TriggerObserver) {
     let Some(surfaces) = runs.features().executors().and_then(Executors::surfaces) else { return };
     let queue = Arc::clone(surfaces.queue());
