@@ -1,4 +1,4 @@
-//! Tokens for interrupts: whoever holds one may look at one interrupt, or reply to it.
+//! Tokens for interrupts: the holder of a token may inspect one interrupt, or reply to it.
 
 use std::sync::Arc;
 
