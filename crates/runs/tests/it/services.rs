@@ -44,44 +44,52 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The paths of a `use` statement, with its braces expanded.
-fn expanded(statement: &str) -> Vec<String> {
-    let Some((before, rest)) = statement.split_once('{') else { return vec![statement.trim().to_owned()] };
-    let inside = rest.rsplit_once('}').unwrap().0;
-    let parts = inside.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| format!("{}{part}", before.trim())).collect()
+/// The paths that a file imports, with braces expanded.
+fn imported(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let (mut lines, mut paths) = (text.lines(), Vec::new());
+    while let Some(line) = lines.next() {
+        let words = ["use ", "pub use ", "pub(crate) use "];
+        let Some(start) = words.iter().find_map(|word| line.trim_start().strip_prefix(word)) else {
+            continue;
+        };
+        let mut statement = start.to_owned();
+        while !statement.ends_with(';') {
+            statement.push_str(lines.next().unwrap().trim());
+        }
+        let statement = statement.trim_end_matches(';');
+        match statement.split_once('{') {
+            None => paths.push(statement.to_owned()),
+            Some((before, inside)) => {
+                let inside = inside.strip_suffix('}').unwrap();
+                let parts = inside.split(',').map(str::trim).filter(|part| !part.is_empty());
+                paths.extend(parts.map(|part| format!("{before}{part}")));
+            }
+        }
+    }
+    paths
 }
 
-/// The paths that a file uses from the root of the crate. `depth` is how many modules the file is below the root.
-fn used(text: &str, depth: usize) -> Vec<String> {
+/// The paths that a file imports from the root of the crate. `depth` is how many modules the file is below the root.
+fn of_root(file: &Path, depth: usize) -> Vec<String> {
     let root = "super::".repeat(depth);
-    let statements = text.split(';').filter_map(|part| {
-        let at = part.rfind("use ")?;
-        let is_statement = part[..at].trim_end().is_empty() || part[..at].ends_with(['\n', ' ', ')']);
-        is_statement.then(|| part[at + 4..].replace('\n', " "))
-    });
-    let paths = statements.flat_map(|statement| expanded(&statement));
-    let of_root = |path: String| {
+    let rest = |path: &String| {
         let rest = path.strip_prefix("crate::").or_else(|| path.strip_prefix(root.as_str()))?;
         // A test module names its parent in the same way.
         (!rest.starts_with("super::") && rest != "*").then(|| rest.to_owned())
     };
-    paths.filter_map(of_root).collect()
+    imported(file).iter().filter_map(rest).collect()
 }
 
 /// What the root of the crate exports again, by name, with the module that it comes from.
 fn exported() -> HashMap<String, String> {
-    let text = fs::read_to_string(sources().join("lib.rs")).unwrap();
-    let mut exported = HashMap::new();
-    for statement in text.split(';').filter_map(|part| Some(part.split_once("use self::")?.1.to_owned())) {
-        for path in expanded(&statement.replace('\n', " ")) {
-            let module = path.split("::").next().unwrap().to_owned();
-            let last = path.rsplit("::").next().unwrap();
-            let name = last.rsplit(" as ").next().unwrap();
-            exported.insert(name.to_owned(), module);
-        }
-    }
-    exported
+    let paths = imported(&sources().join("lib.rs"));
+    let paths = paths.iter().filter_map(|path| path.strip_prefix("self::"));
+    let named = paths.map(|path| {
+        let last = path.rsplit("::").next().unwrap();
+        (last.rsplit(" as ").next().unwrap().to_owned(), path.split("::").next().unwrap().to_owned())
+    });
+    named.collect()
 }
 
 #[test]
@@ -98,7 +106,7 @@ fn a_service_uses_only_services_before_it() {
             continue;
         }
         let own = place(parts[0]).unwrap_or_else(|| panic!("{} has no place in the order", parts[0]));
-        for path in used(&fs::read_to_string(&file).unwrap(), parts.len()) {
+        for path in of_root(&file, parts.len()) {
             let first = path.split("::").next().unwrap();
             let module = exported.get(first).map_or(first, String::as_str);
             uses += 1;
