@@ -115,7 +115,7 @@ fn site() -> &'static Site {
                 "config": {"title": "?", "actions": ["accept"]}, "inputs": {}}],
         });
         let run_id = runtime.block_on(async {
-            runs.put_key(keys::hash(KEY), &key).await.expect("a key is kept");
+            runs.keys().put(keys::hash(KEY), &key).await.expect("a key is kept");
             let (status, _) = ask(&state, "POST", "/v1/workflows", None, gate.to_string().into_bytes()).await;
             assert_eq!(status, 201);
             let body = br#"{"workflowId":"gate"}"#.to_vec();

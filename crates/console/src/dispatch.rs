@@ -84,7 +84,7 @@ async fn entered(console: &Arc<Shared>, parts: &Parts, page: &str, body: Body) -
         _ => {}
     }
     let Some(session) = session else { return require_sign_in(parts) };
-    match console.runs.authenticate_hash(session.key).await {
+    match console.runs.keys().authenticate_hash(session.key).await {
         Ok(caller) => signed_in(console, parts, page, form, &session, caller).await,
         Err(_) => require_sign_in(parts),
     }

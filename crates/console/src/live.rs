@@ -48,7 +48,7 @@ pub(crate) async fn stream(
             .into_response();
     };
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let changes = call.runs().changes();
+    let changes = call.runs().queries().changes();
     let over = Box::pin(over(Arc::clone(&call), session.name));
     let watching = LivePage {
         call,
@@ -76,7 +76,7 @@ pub(crate) async fn stream(
 async fn over(call: Arc<PageRequest>, session: SessionName) {
     tokio::select! {
         () = call.console.sessions.ended.ended(&session) => {}
-        _ = call.console.runs.key_ended(session.key, &call.caller) => {}
+        _ = call.console.runs.keys().ended(session.key, &call.caller) => {}
     }
 }
 
@@ -113,7 +113,8 @@ impl LivePage {
                     sleep(RUN_AT_MOST_EVERY).await;
                     self.changes.changed().await.ok()?;
                     // Some run changed. Checking whether it was this one is cheaper than rendering.
-                    let (_, sequence) = self.call.runs().status(&self.call.caller, &run_id).await.ok()?;
+                    let (_, sequence) =
+                        self.call.runs().queries().status(&self.call.caller, &run_id).await.ok()?;
                     if self.sequence.replace(sequence) == Some(sequence) {
                         continue;
                     }
@@ -130,7 +131,7 @@ impl LivePage {
 
     /// The current regions; `None` if the page is gone or the reader may no longer see it.
     async fn render(&mut self) -> Option<Vec<Region>> {
-        let caller = self.call.console.runs.authenticate_hash(self.key).await.ok()?;
+        let caller = self.call.console.runs.keys().authenticate_hash(self.key).await.ok()?;
         if caller != self.call.caller {
             return None;
         }

@@ -40,7 +40,7 @@ impl RunArtifacts {
 impl Artifacts for RunArtifacts {
     async fn read(&self, artifact_id: &str) -> Result<Held, ArtifactError> {
         let (run_id, artifact_id) = self.parts(artifact_id)?;
-        self.runs.artifact_content(&self.caller, &run_id, &artifact_id).await
+        self.runs.artifacts().content(&self.caller, &run_id, &artifact_id).await
     }
 
     async fn write(
@@ -50,6 +50,9 @@ impl Artifacts for RunArtifacts {
         payload: &Value,
     ) -> Result<String, ArtifactError> {
         let (run_id, artifact_id) = self.parts(artifact_id)?;
-        self.runs.replace_artifact(&self.caller, &run_id, &artifact_id, version, payload, &self.plugin).await
+        self.runs
+            .artifacts()
+            .replace(&self.caller, &run_id, &artifact_id, version, payload, &self.plugin)
+            .await
     }
 }

@@ -1,12 +1,16 @@
 //! Annotations: feedback of people and agents on a run, stored beside its log.
 
+use std::sync::Arc;
+
 use flow::id::{NodeId, Principal, RunId};
 use ports::Cause;
 use ports::runs::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ApiCode, Caller, Refusal, Respond, Runs};
+use super::records::Records;
+use super::states::States;
+use super::{ApiCode, Caller, Refusal, Respond};
 
 /// The maximum number of annotations of a run. They are listed in one response.
 pub const MAX_ANNOTATIONS: usize = 1000;
@@ -111,32 +115,42 @@ impl TryFrom<SignalRecord> for Signal {
     }
 }
 
-impl Runs {
+/// The annotations of runs.
+pub struct Annotations {
+    records: Arc<Records>,
+    states: Arc<States>,
+}
+
+impl Annotations {
+    pub(crate) fn new(records: Arc<Records>, states: Arc<States>) -> Self {
+        Self { records, states }
+    }
+
     /// Annotates a run, one of its nodes or one of its events. The run may have ended.
     ///
     /// # Errors
     /// If there is no such run, or it has the maximum number of annotations.
-    pub async fn annotate<R: Respond<Annotation>>(
+    pub async fn add<R: Respond<Annotation>>(
         &self,
         caller: &Caller,
         run_id: &RunId,
         new: NewAnnotation,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.records.admit()?;
+        if let Some(response) = respond.replayed(&self.records).await? {
             return Ok(response);
         }
-        self.visible(caller, run_id).await?;
-        if self.store().annotations(run_id).await?.len() >= MAX_ANNOTATIONS {
+        self.states.visible(caller, run_id).await?;
+        if self.records.store().annotations(run_id).await?.len() >= MAX_ANNOTATIONS {
             let message = format!("the run has {MAX_ANNOTATIONS} annotations, which is the limit");
             return Err(Refusal::new(ApiCode::Conflict, message).detail("maxAnnotations", MAX_ANNOTATIONS));
         }
-        let annotation_id = self.new_id("ann_")?;
+        let annotation_id = self.records.new_id("ann_")?;
         let annotation = Annotation {
             actor: Actor { principal_ref: caller.principal.clone() },
             annotation_id: annotation_id.clone(),
-            created_at: self.now().to_rfc3339(),
+            created_at: self.records.now().to_rfc3339(),
             note: new.note,
             signal: new.signal,
             target: Target { event_id: new.event_id, node_id: new.node_id, run_id: run_id.clone() },
@@ -149,26 +163,28 @@ impl Runs {
                 annotation_id: annotation_id.clone(),
                 document: document.into(),
             },
-            self.audited(caller, "run.annotate", &json!({"runId": run_id, "annotationId": annotation_id})),
+            self.records.audited(
+                caller,
+                "run.annotate",
+                &json!({"runId": run_id, "annotationId": annotation_id}),
+            ),
         ];
         let event_text = annotated(run_id, &annotation);
-        let (response, recorded) = respond.respond(self, annotation);
+        let (response, recorded) = respond.respond(&self.records, annotation);
         changes.extend(recorded);
-        match self.commit(changes).await {
+        match self.records.commit(changes).await {
             Ok(()) => {
-                if let Some(live) = self.inner.live.get(run_id) {
-                    live.feed.send_annotation(event_text);
-                }
+                self.states.send_note(run_id, event_text);
                 Ok(response)
             }
-            Err(error) => self.settle(error, &respond).await,
+            Err(error) => self.records.settle(error, &respond).await,
         }
     }
 
     /// An annotation with secrets removed.
     fn redacted(&self, caller: &Caller, annotation: &Annotation) -> Result<Annotation, Refusal> {
         let mut document = serde_json::to_value(annotation).map_err(unkept)?;
-        self.redact(&caller.tenant, &mut document);
+        self.records.secrets().redact(&caller.tenant, &mut document);
         serde_json::from_value(document).map_err(unkept)
     }
 
@@ -176,9 +192,9 @@ impl Runs {
     ///
     /// # Errors
     /// If there is no such run.
-    pub async fn annotations(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
-        self.visible(caller, run_id).await?;
-        let found = self.store().annotations(run_id).await?;
+    pub async fn list(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<Annotation>, Refusal> {
+        self.states.visible(caller, run_id).await?;
+        let found = self.records.store().annotations(run_id).await?;
         Ok(found.iter().filter_map(|document| serde_json::from_slice(document).ok()).collect())
     }
 }

@@ -1,19 +1,23 @@
-//! The content of artifacts, read and edited by people through plugins.
+//! Artifacts of runs. People read and edit their content through plugins.
 //!
 //! A version identifies exactly the stored bytes. It is a keyed digest, so it reveals nothing about the content to a principal
 //! that may not read it. Versions are not stored.
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canon::digest::Digest;
 use flow::id::{ArtifactId, RunId};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use ports::runs::{Change, CommitError};
+use ports::runs::{Bytes, Change, CommitError};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use system::causes;
 
-use super::{ApiCode, Caller, Refusal, Runs, Scope};
+use super::records::Records;
+use super::states::States;
+use super::{ApiCode, Caller, Refusal, Scope, TokenSecrets};
 
 /// The domain separator of versions among the keyed digests of this host.
 const DOMAIN: &[u8] = b"interlock ui-plugin/1 artifact version\0";
@@ -47,18 +51,57 @@ pub enum ArtifactError {
     Failed,
 }
 
-impl Runs {
+/// The maximum number of artifacts listed for a run.
+pub const MAX_ARTIFACTS: usize = 200;
+
+/// The artifacts of runs.
+pub struct Artifacts {
+    records: Arc<Records>,
+    states: Arc<States>,
+    /// The keys of the versions.
+    secrets: TokenSecrets,
+}
+
+impl Artifacts {
+    pub(crate) fn new(records: Arc<Records>, states: Arc<States>, secrets: TokenSecrets) -> Self {
+        Self { records, states, secrets }
+    }
+
+    /// An artifact of a run.
+    ///
+    /// # Errors
+    /// If there is no such artifact.
+    pub async fn read(
+        &self,
+        caller: &Caller,
+        run_id: &RunId,
+        artifact_id: &ArtifactId,
+    ) -> Result<Bytes, Refusal> {
+        self.states.visible(caller, run_id).await?;
+        let found = self.records.store().artifact(run_id, artifact_id).await?;
+        found.ok_or_else(|| Refusal::new(ApiCode::NotFound, "the run has no artifact with this id"))
+    }
+
+    /// The ids of the first [`MAX_ARTIFACTS`] artifacts of a run.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub async fn ids(&self, caller: &Caller, run_id: &RunId) -> Result<Vec<ArtifactId>, Refusal> {
+        self.states.visible(caller, run_id).await?;
+        Ok(self.records.store().artifact_ids(run_id, MAX_ARTIFACTS).await?)
+    }
+
     /// The content of an artifact, with its version.
     ///
     /// # Errors
     /// If the caller can see no such artifact, or may not read artifacts.
-    pub async fn artifact_content(
+    pub async fn content(
         &self,
         caller: &Caller,
         run_id: &RunId,
         artifact_id: &ArtifactId,
     ) -> Result<Held, ArtifactError> {
-        let (document, version) = self.artifact_seen(caller, run_id, artifact_id).await?;
+        let (document, version) = self.seen(caller, run_id, artifact_id).await?;
         let document: Value = serde_json::from_slice(&document).map_err(|_| ArtifactError::Failed)?;
         Ok(Held { payload: document.get("data").cloned().unwrap_or_default(), version })
     }
@@ -67,7 +110,7 @@ impl Runs {
     ///
     /// # Errors
     /// If the caller can see no such artifact, may not edit it, or the version does not match. Nothing is changed then.
-    pub async fn replace_artifact(
+    pub async fn replace(
         &self,
         caller: &Caller,
         run_id: &RunId,
@@ -76,8 +119,8 @@ impl Runs {
         payload: &Value,
         plugin: &str,
     ) -> Result<String, ArtifactError> {
-        let _place = self.admit().map_err(|refusal| failed(&refusal))?;
-        let (seen, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
+        let _place = self.records.admit().map_err(|refusal| failed(&refusal))?;
+        let (seen, current) = self.seen(caller, run_id, artifact_id).await?;
         if !CHANGING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
         }
@@ -88,7 +131,7 @@ impl Runs {
         let Value::Object(mut members) = document else { return Err(ArtifactError::Failed) };
         members.insert("data".to_owned(), payload.clone());
         let mut document = Value::Object(members);
-        self.redact(&caller.tenant, &mut document);
+        self.records.secrets().redact(&caller.tenant, &mut document);
         let document = document.to_string().into_bytes();
         let version = self.version(run_id, artifact_id, &document);
         let details = json!({"runId": run_id, "artifactId": artifact_id, "plugin": plugin});
@@ -99,13 +142,13 @@ impl Runs {
                 seen: Digest::of_bytes(&seen),
                 document: document.into(),
             },
-            self.audited(caller, "artifact.write", &details),
+            self.records.audited(caller, "artifact.write", &details),
         ];
-        match self.commit(changes).await {
+        match self.records.commit(changes).await {
             Ok(()) => Ok(version),
             // The artifact changed after it was read here.
             Err(CommitError::ArtifactChanged) => {
-                let (_, current) = self.artifact_seen(caller, run_id, artifact_id).await?;
+                let (_, current) = self.seen(caller, run_id, artifact_id).await?;
                 Err(ArtifactError::Conflict { current })
             }
             Err(error) => Err(failed(&error.into())),
@@ -113,17 +156,16 @@ impl Runs {
     }
 
     /// The stored document of an artifact, and its version.
-    async fn artifact_seen(
+    async fn seen(
         &self,
         caller: &Caller,
         run_id: &RunId,
         artifact_id: &ArtifactId,
-    ) -> Result<(ports::runs::Bytes, String), ArtifactError> {
+    ) -> Result<(Bytes, String), ArtifactError> {
         if !READING.iter().all(|scope| caller.may(*scope)) {
             return Err(ArtifactError::Unauthorized);
         }
-        let document =
-            self.artifact(caller, run_id, artifact_id).await.map_err(|refusal| failed(&refusal))?;
+        let document = self.read(caller, run_id, artifact_id).await.map_err(|refusal| failed(&refusal))?;
         let version = self.version(run_id, artifact_id, &document);
         Ok((document, version))
     }
@@ -138,7 +180,7 @@ impl Runs {
     }
 
     fn version_mac(&self, run_id: &RunId, artifact_id: &ArtifactId, document: &[u8]) -> Hmac<Sha256> {
-        let secret = self.inner.options.token_secrets.first().copied().unwrap_or_default();
+        let secret = self.secrets.first().copied().unwrap_or_default();
         let mut mac = Hmac::<Sha256>::new_from_slice(&secret).expect("HMAC takes keys of any length");
         mac.update(DOMAIN);
         for part in [run_id.as_str().as_bytes(), artifact_id.as_str().as_bytes(), document] {

@@ -17,7 +17,7 @@ use ports::runs::StoredRun;
 use serde_json::Value;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use super::{ApiCode, Refusal, Runs};
+use super::{ApiCode, Refusal};
 
 /// The maximum number of steps of a decision on the thread of the request.
 const INLINE_STEPS: u64 = 8_000_000;
@@ -135,7 +135,7 @@ pub(super) fn are_large<'v>(values: impl IntoIterator<Item = &'v Value>) -> bool
     false
 }
 
-impl Runs {
+impl ComputePool {
     /// Runs work on a compute thread, once a permit is available. If the caller stops waiting, the work completes and its result is
     /// discarded.
     pub(super) async fn beside<T: Send + 'static>(
@@ -149,8 +149,8 @@ impl Runs {
 
     /// Acquires a compute permit for a tenant.
     pub(super) async fn place(&self, tenant: &Tenant) -> Result<ComputePermit, Refusal> {
-        let own = self.inner.heavy.of(tenant).acquire_owned().await.map_err(closed)?;
-        let shared = Arc::clone(&self.inner.heavy.places).acquire_owned().await.map_err(closed)?;
+        let own = self.of(tenant).acquire_owned().await.map_err(closed)?;
+        let shared = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
         Ok(ComputePermit { _own: own, _shared: shared })
     }
 
@@ -159,7 +159,7 @@ impl Runs {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let _place = self.inner.heavy.urgent.acquire().await.map_err(closed)?;
+        let _place = self.urgent.acquire().await.map_err(closed)?;
         on_a_thread(work).await
     }
 }

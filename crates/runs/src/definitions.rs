@@ -1,5 +1,9 @@
 //! Workflow definitions: registers, validates and caches them.
 
+pub mod exposed;
+pub mod listeners;
+mod view;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,10 +15,12 @@ use ports::Cause;
 use ports::runs::{Bytes, Change};
 use serde_json::{Value, json};
 
-use super::compute_pool::is_large;
-use super::exposed::Exposures;
-use super::read::MAX_LISTED;
-use super::{ApiCode, Caller, Refusal, Respond, Runs};
+use self::exposed::Exposures;
+use self::listeners::{Listeners, check_listening};
+pub use self::view::WorkflowLook;
+use super::compute_pool::{ComputePool, is_large};
+use super::records::{MAX_LISTED, Records};
+use super::{ApiCode, Caller, Features, Refusal, Respond};
 
 /// How many validated definitions are cached.
 const REMEMBERED: usize = 1000;
@@ -28,13 +34,17 @@ pub struct RegisteredWorkflow {
     pub is_new: bool,
 }
 
-/// The cached definitions.
-#[derive(Default)]
-pub(super) struct Definitions {
+/// The workflow definitions of all tenants.
+pub struct Definitions {
+    records: Arc<Records>,
+    features: Arc<Features>,
+    compute: Arc<ComputePool>,
+    listeners: Arc<Listeners>,
+    /// The validated definitions, by digest.
     checked: Mutex<HashMap<Digest, Arc<Definition>>>,
     newest: Mutex<Newest>,
     /// What workflows expose to MCP clients.
-    pub(super) exposures: Exposures,
+    exposures: Exposures,
 }
 
 /// The newest definition of each workflow. Only this process registers definitions, so cached entries are never outdated.
@@ -46,11 +56,28 @@ struct Newest {
 }
 
 /// The JSON limits of a workflow document.
-pub(super) fn limits() -> json::Limits {
+fn limits() -> json::Limits {
     json::Limits { max_bytes: 8 << 20, ..json::Limits::default() }
 }
 
-impl Runs {
+impl Definitions {
+    pub(crate) fn new(
+        records: Arc<Records>,
+        features: Arc<Features>,
+        compute: Arc<ComputePool>,
+        listeners: Arc<Listeners>,
+    ) -> Self {
+        Self {
+            records,
+            features,
+            compute,
+            listeners,
+            checked: Mutex::default(),
+            newest: Mutex::default(),
+            exposures: Exposures::default(),
+        }
+    }
+
     /// Registers a workflow. Registering the same document again changes nothing. Another document with the same id replaces the
     /// workflow; runs stay pinned to the old one.
     ///
@@ -58,9 +85,9 @@ impl Runs {
     /// If the document is not a workflow that this host can run.
     pub async fn register(&self, caller: &Caller, document: &Value) -> Result<Arc<Definition>, Refusal> {
         let definition = self.checked_beside(caller, document).await?;
-        Self::check_listening(caller, &definition)?;
+        check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id).await?;
+        let known = self.records.store().definition(&caller.tenant, &definition.id).await?;
         // Files are loaded at every start and rarely change. Nothing is written for unchanged ones.
         if known.is_none_or(|(digest, _)| digest != definition.digest) {
             let change = Change::PutDefinition {
@@ -68,13 +95,13 @@ impl Runs {
                 workflow_id: definition.id.clone(),
                 digest: definition.digest,
                 document: document.to_string().into_bytes().into(),
-                at: self.now(),
+                at: self.records.now(),
             };
-            let committed = self.commit_definition(&caller.tenant, &definition, vec![change]).await;
+            let committed = self.listeners.commit_definition(&caller.tenant, &definition, vec![change]).await;
             self.forget_newest(&caller.tenant, &definition.id);
             committed?;
         }
-        self.notify_registered(&caller.tenant, &definition.id);
+        self.listeners.notify_registered(&caller.tenant, &definition.id);
         self.remember(&definition);
         Ok(definition)
     }
@@ -82,28 +109,28 @@ impl Runs {
     /// Registers a workflow for a caller: idempotent for a key, and with an audit entry.
     ///
     /// # Errors
-    /// Like [`Runs::register`].
+    /// Like [`Definitions::register`].
     pub async fn register_for<R: Respond<RegisteredWorkflow>>(
         &self,
         caller: &Caller,
         document: &Value,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.records.admit()?;
+        if let Some(response) = respond.replayed(&self.records).await? {
             return Ok(response);
         }
         let definition = self.checked_beside(caller, document).await?;
-        Self::check_listening(caller, &definition)?;
+        check_listening(caller, &definition)?;
         let definition = Arc::new(definition);
-        let known = self.store().definition(&caller.tenant, &definition.id).await?;
+        let known = self.records.store().definition(&caller.tenant, &definition.id).await?;
         let is_known = known.is_some_and(|(digest, _)| digest == definition.digest);
         let registered = RegisteredWorkflow {
             workflow_id: definition.id.clone(),
             digest: definition.digest,
             is_new: !is_known,
         };
-        let (response, recorded) = respond.respond(self, registered);
+        let (response, recorded) = respond.respond(&self.records, registered);
         let mut changes = Vec::new();
         if !is_known {
             changes.push(Change::PutDefinition {
@@ -111,50 +138,39 @@ impl Runs {
                 workflow_id: definition.id.clone(),
                 digest: definition.digest,
                 document: document.to_string().into_bytes().into(),
-                at: self.now(),
+                at: self.records.now(),
             });
             let about = json!({"workflowId": definition.id, "digest": definition.digest.to_hex()});
-            changes.push(self.audited(caller, "workflow.register", &about));
+            changes.push(self.records.audited(caller, "workflow.register", &about));
         }
         changes.extend(recorded);
         let committed = match is_known {
-            true => self.commit(changes).await,
-            false => self.commit_definition(&caller.tenant, &definition, changes).await,
+            true => self.records.commit(changes).await,
+            false => self.listeners.commit_definition(&caller.tenant, &definition, changes).await,
         };
         self.forget_newest(&caller.tenant, &definition.id);
         // Also after a failure: the commit may have taken effect, and checking the triggers once more is harmless.
-        self.notify_registered(&caller.tenant, &definition.id);
+        self.listeners.notify_registered(&caller.tenant, &definition.id);
         match committed {
             Ok(()) => {
                 self.remember(&definition);
                 Ok(response)
             }
-            Err(error) => self.settle(error, &respond).await,
+            Err(error) => self.records.settle(error, &respond).await,
         }
     }
 
-    /// [`Runs::checked`], on a compute thread if the document is large.
+    /// [`checked`], on a compute thread if the document is large.
     async fn checked_beside(&self, caller: &Caller, document: &Value) -> Result<Definition, Refusal> {
         if !is_large(document) {
-            return self.checked(document);
+            return checked(&self.features, document);
         }
-        let (runs, document) = (self.clone(), document.clone());
-        self.beside(&caller.tenant, move || runs.checked(&document)).await?
+        let (features, document) = (Arc::clone(&self.features), document.clone());
+        self.compute.beside(&caller.tenant, move || checked(&features, &document)).await?
     }
 
-    /// Validates a workflow against what this host can run.
-    fn checked(&self, document: &Value) -> Result<Definition, Refusal> {
-        let limit = self.limits().max_pattern_bytes;
-        let definition = Definition::check_within(document, &self.capabilities(), limit);
-        let definition = definition.map_err(|problems| refusal(&problems))?;
-        match self.executors().map(|executors| executors.problems(&definition)) {
-            Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
-            _ => Ok(definition),
-        }
-    }
-
-    pub(super) fn remember(&self, definition: &Arc<Definition>) {
-        let mut checked = self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner);
+    fn remember(&self, definition: &Arc<Definition>) {
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if checked.len() >= REMEMBERED {
             // Evicted definitions are read again when they are needed.
             checked.clear();
@@ -162,15 +178,11 @@ impl Runs {
         checked.insert(definition.digest, Arc::clone(definition));
     }
 
-    pub(super) fn remembered(&self, digest: Digest) -> Option<Arc<Definition>> {
-        self.inner.definitions.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    fn remembered(&self, digest: Digest) -> Option<Arc<Definition>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    pub(super) fn read_definition(
-        &self,
-        digest: Digest,
-        document: &Bytes,
-    ) -> Result<Arc<Definition>, Refusal> {
+    fn read_definition(&self, digest: Digest, document: &Bytes) -> Result<Arc<Definition>, Refusal> {
         if let Some(definition) = self.remembered(digest) {
             return Ok(definition);
         }
@@ -180,7 +192,7 @@ impl Runs {
             Refusal::damaged("the workflow cannot be read").because(Cause::new(cause))
         })?;
         // The definition was validated at its registration. If this host no longer serves a feature, the run fails there.
-        let definition = Definition::load(&document, self.limits().max_pattern_bytes)
+        let definition = Definition::load(&document, self.features.limits().max_pattern_bytes)
             .map_err(|problems| refusal(&problems))?;
         if let Some(limit) = definition.patterns.over {
             let (bytes, workflow) = (definition.patterns.bytes, &definition.id);
@@ -198,7 +210,7 @@ impl Runs {
     }
 
     /// The newest definition of a tenant's workflow.
-    pub(super) async fn definition(
+    pub(crate) async fn newest_of(
         &self,
         tenant: &Tenant,
         workflow_id: &WorkflowId,
@@ -210,7 +222,7 @@ impl Runs {
             }
             newest.version
         };
-        let Some((digest, document)) = self.store().definition(tenant, workflow_id).await? else {
+        let Some((digest, document)) = self.records.store().definition(tenant, workflow_id).await? else {
             return Ok(None);
         };
         let definition = self.read_definition(digest, &document)?;
@@ -226,12 +238,12 @@ impl Runs {
     }
 
     fn newest(&self) -> MutexGuard<'_, Newest> {
-        self.inner.definitions.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops the cached newest definition of a workflow.
     fn forget_newest(&self, tenant: &Tenant, workflow_id: &WorkflowId) {
-        self.inner.definitions.exposures.outdate(tenant);
+        self.exposures.outdate(tenant);
         let mut newest = self.newest();
         newest.version += 1;
         if let Some(known) = newest.by_tenant.get_mut(tenant) {
@@ -240,14 +252,11 @@ impl Runs {
     }
 
     /// The definition that a run is pinned to.
-    pub(super) async fn definition_by_digest(
-        &self,
-        digest: Digest,
-    ) -> Result<Option<Arc<Definition>>, Refusal> {
+    pub(crate) async fn by_digest(&self, digest: Digest) -> Result<Option<Arc<Definition>>, Refusal> {
         if let Some(definition) = self.remembered(digest) {
             return Ok(Some(definition));
         }
-        match self.store().definition_by_digest(digest).await? {
+        match self.records.store().definition_by_digest(digest).await? {
             Some(document) => self.read_definition(digest, &document).map(Some),
             None => Ok(None),
         }
@@ -258,7 +267,7 @@ impl Runs {
     /// # Errors
     /// If the tenant has no workflow with that id.
     pub async fn workflow(&self, caller: &Caller, workflow_id: &WorkflowId) -> Result<Bytes, Refusal> {
-        let found = self.store().definition(&caller.tenant, workflow_id).await?;
+        let found = self.records.store().definition(&caller.tenant, workflow_id).await?;
         found.map(|(_, document)| document).ok_or_else(no_workflow)
     }
 
@@ -289,12 +298,23 @@ impl Runs {
         after: Option<&WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, Digest)>, Refusal> {
-        Ok(self.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED)).await?)
+        Ok(self.records.store().definitions(&caller.tenant, after, limit.clamp(1, MAX_LISTED)).await?)
+    }
+}
+
+/// Validates a workflow against what this host can run.
+fn checked(features: &Features, document: &Value) -> Result<Definition, Refusal> {
+    let limit = features.limits().max_pattern_bytes;
+    let definition = Definition::check_within(document, &features.capabilities(), limit);
+    let definition = definition.map_err(|problems| refusal(&problems))?;
+    match features.executors().map(|executors| executors.problems(&definition)) {
+        Some(problems) if !problems.is_empty() => Err(refusal(&problems)),
+        _ => Ok(definition),
     }
 }
 
 /// The refusal for an unknown workflow. It does not repeat the requested id, which might be a secret pasted by mistake.
-pub(super) fn no_workflow() -> Refusal {
+pub(crate) fn no_workflow() -> Refusal {
     let message = "workflow not found; GET /v1/workflows lists all workflows";
     Refusal::new(ApiCode::WorkflowNotFound, message)
 }

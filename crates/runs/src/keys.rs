@@ -2,20 +2,23 @@
 
 mod cache;
 mod revocation;
+pub mod rotation;
 
 use std::sync::Arc;
 
 use canon::digest::Digest;
 use flow::id::{Principal, Tenant};
 use guide::record::SessionId;
+use guided_node::SessionKeys;
 use guided_node::session_keys::PREFIX as SESSION_PREFIX;
-use ports::runs::Change;
+use ports::runs::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use system::Entropy;
+use tracing::Instrument as _;
 
-pub(super) use self::cache::KnownKeys;
-
-use super::{ApiCode, Caller, Refusal, Runs, Scope};
+use self::cache::KnownKeys;
+use super::records::Records;
+use super::{ApiCode, Caller, Refusal, Scope};
 
 /// The prefix of live keys.
 pub const LIVE_PREFIX: &str = "ilk_live_";
@@ -89,12 +92,41 @@ pub fn hash(key: &str) -> Digest {
     Digest::of_bytes(key.as_bytes())
 }
 
-impl Runs {
+/// The API keys of the host.
+pub struct Keys {
+    records: Arc<Records>,
+    session_keys: SessionKeys,
+    known: Arc<KnownKeys>,
+}
+
+impl Keys {
+    pub(crate) fn new(records: Arc<Records>, session_keys: SessionKeys) -> Self {
+        Self { records, session_keys, known: Arc::default() }
+    }
+
+    /// Creates and verifies session keys.
+    pub fn session_keys(&self) -> &SessionKeys {
+        &self.session_keys
+    }
+
+    /// Commits changes of keys, then clears the cached keys. This runs in its own task: the cache must be cleared even if the caller
+    /// stops waiting.
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
+        let (records, known) = (Arc::clone(&self.records), Arc::clone(&self.known));
+        let work = async move {
+            let result = records.commit(changes).await;
+            known.forget();
+            result
+        };
+        // The task does not panic; it ends early only when the runtime shuts down.
+        tokio::spawn(work.in_current_span()).await.unwrap_or(Err(CommitError::Closed))
+    }
+
     /// Stores the record of a key, new or changed.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn put_key(&self, hash: Digest, key: &ApiKey) -> Result<(), Refusal> {
+    pub async fn put(&self, hash: Digest, key: &ApiKey) -> Result<(), Refusal> {
         let document = serde_json::to_vec(key)
             .map_err(|_| Refusal::new(ApiCode::InternalError, "the key cannot be stored"))?;
         let caller = Caller {
@@ -103,7 +135,7 @@ impl Runs {
             scopes: Vec::new(),
             test: false,
         };
-        let audit = self.audited(
+        let audit = self.records.audited(
             &caller,
             "key.put",
             &serde_json::json!({"keyId": key.id, "revoked": key.revoked_at.is_some()}),
@@ -115,19 +147,19 @@ impl Runs {
     ///
     /// # Errors
     /// If the tenant has no such key, the caller uses this key itself, or the store fails.
-    pub async fn revoke_key(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
+    pub async fn revoke(&self, caller: &Caller, id: &str) -> Result<(), Refusal> {
         if caller.principal == id {
             let message = "this is the key that you are using; sign in with another one to revoke it";
             return Err(Refusal::new(ApiCode::Conflict, message));
         }
         let is_meant = |key: &ApiKey| key.tenant == caller.tenant && key.id == id;
-        let meant: Vec<_> = self.keys().await?.into_iter().filter(|(_, key)| is_meant(key)).collect();
+        let meant: Vec<_> = self.all().await?.into_iter().filter(|(_, key)| is_meant(key)).collect();
         if meant.is_empty() {
             return Err(Refusal::new(ApiCode::NotFound, "key not found"));
         }
         for (hash, mut key) in meant {
-            key.revoked_at.get_or_insert(self.now().0);
-            self.put_key(hash, &key).await?;
+            key.revoked_at.get_or_insert(self.records.now().0);
+            self.put(hash, &key).await?;
         }
         Ok(())
     }
@@ -136,8 +168,8 @@ impl Runs {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn keys(&self) -> Result<Vec<(Digest, ApiKey)>, Refusal> {
-        let keys = self.store().api_keys().await?;
+    pub async fn all(&self) -> Result<Vec<(Digest, ApiKey)>, Refusal> {
+        let keys = self.records.store().api_keys().await?;
         Ok(keys
             .into_iter()
             .filter_map(|(hash, key)| Some((hash, serde_json::from_slice(&key).ok()?)))
@@ -149,9 +181,9 @@ impl Runs {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub(super) async fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
-        let now = self.now().0;
-        let keys = self.keys().await?;
+    pub(crate) async fn may_respond(&self, tenant: &Tenant, principal: &Principal) -> Result<bool, Refusal> {
+        let now = self.records.now().0;
+        let keys = self.all().await?;
         let mut of_principal =
             keys.iter().filter(|(_, key)| key.tenant == *tenant && *principal == key.id.as_str()).peekable();
         if of_principal.peek().is_none() {
@@ -173,7 +205,7 @@ impl Runs {
     /// it is revoked or expires.
     ///
     /// # Errors
-    /// Like [`Runs::authenticate`].
+    /// Like [`Keys::authenticate`].
     pub async fn authenticate_hash(&self, hash: Digest) -> Result<Caller, Refusal> {
         for_everything(self.kept(hash).await?)
     }
@@ -186,7 +218,7 @@ impl Runs {
         if !key.starts_with(SESSION_PREFIX) {
             return self.kept(hash(key)).await;
         }
-        let grant = self.session_keys().verify(key, self.now()).ok_or_else(unknown)?;
+        let grant = self.session_keys.verify(key, self.records.now()).ok_or_else(unknown)?;
         let session = SessionId::parse(&grant.session_id).map_err(|_| unknown())?;
         let principal = Principal::new(format!("session:{session}"));
         let caller = Caller { tenant: grant.tenant, principal, scopes: Vec::new(), test: false };
@@ -196,7 +228,7 @@ impl Runs {
     /// The caller whose key has this hash.
     async fn kept(&self, hash: Digest) -> Result<GuidedCaller, Refusal> {
         let found = self.known_key(hash).await?.ok_or_else(unknown)?;
-        let now = self.now().0;
+        let now = self.records.now().0;
         if found.revoked_at.is_some_and(|at| at <= now) {
             return Err(Refusal::new(ApiCode::KeyRevoked, "the key was revoked; use another"));
         }
@@ -216,13 +248,13 @@ impl Runs {
 
     /// The record of a key, from the cache if it was read recently.
     async fn known_key(&self, hash: Digest) -> Result<Option<Arc<ApiKey>>, Refusal> {
-        let known = &self.inner.known_keys;
-        let now = self.now();
+        let known = &self.known;
+        let now = self.records.now();
         if let Some(key) = known.get(&hash, now) {
             return Ok(Some(key));
         }
         let changes = known.changes();
-        let Some(document) = self.store().api_key(hash).await? else { return Ok(None) };
+        let Some(document) = self.records.store().api_key(hash).await? else { return Ok(None) };
         // An unreadable record grants nothing.
         let Ok(key) = serde_json::from_slice(&document) else { return Ok(None) };
         let key = Arc::new(key);

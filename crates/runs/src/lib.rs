@@ -1,112 +1,80 @@
-//! The service of runs: creates, reads, advances and ends them.
-//!
-//! Each operation works the same way. The state of the run is taken from memory, or folded from its log. The engine decides
-//! what follows. One commit makes the decision durable, together with the reply for the caller's idempotency key and the audit
-//! entry. Only after the commit does the host notify streams, perform effects and reply to the caller.
+//! Runs as services: [`Commands`] is what callers request of them, [`Engine`] advances them, [`Queries`] reads them, and the other
+//! services keep what belongs to them.
 //!
 //! ```text
-//!  request ─► lock of the run ─► decide ─► commit (shared fsync) ─► streams, effects, reply
-//!  timer, child, effect ──┘                                          │
-//!        ▲                                                           │
-//!        └──────────────────── results of effects ◄──────────────────┘
+//!  Records ─► Keys, Audit, Listeners ─► Definitions ─► States ─► Webhooks, Connections ─► Queries
+//!                                                                         └─► Engine ─► Commands
 //! ```
 //!
-//! After a restart, [`Runs::recover`] continues the runs that have not ended: each requests again the timers, children and
-//! effects that it waits for. Ids of children are derived and effects have a layer-2 identity, so a repeated request has no
-//! second effect. Guided nodes are handled in `guide.rs` and the crate `guided_node`.
+//! A service knows only services on its left. It gets them when it is created, in [`Runs::new`], and nothing is filled in later.
+//! [`Runs`] holds all of them; callers use the service of their subject, for example `runs.keys().authenticate(…)`.
 #![forbid(unsafe_code)]
 
-mod advance;
 pub mod annotations;
 pub mod artifacts;
 pub mod audit;
-pub mod bulk;
-pub mod bundle;
 pub mod caller;
+pub mod commands;
 mod compute_pool;
-pub mod counts;
-pub mod create;
+mod connections;
 pub mod definitions;
-mod effects;
-mod engine_context;
-pub mod exposed;
-mod family;
-mod feed;
-pub mod fork;
-mod guide;
-mod health;
-pub mod idempotency;
-mod inherit;
-pub mod interrupts;
-mod keyed_lock;
+pub mod engine;
+mod features;
+mod interrupt_tokens;
 pub mod keys;
-pub mod listeners;
-mod live;
-mod new_children;
-mod progress;
+mod mcp_clients;
+pub mod queries;
 pub mod rates;
-pub mod read;
-mod recovery;
+mod records;
 pub mod refusal;
 pub mod retention;
-pub mod rotation;
-mod secrets;
-mod timers;
+mod states;
 mod traces;
 pub mod webhooks;
-mod work_limits;
-mod workflow_view;
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use canon::time::Timestamp;
 use executors::Executors;
 use flow::definition::Capabilities;
 use flow::engine::Limits;
 use guided_node::{GuidedNodes, SessionKeys};
-use ports::Cause;
-use ports::runs::{Change, Commit, CommitError, CommitFuture, RunStore};
+use ports::runs::RunStore;
 use system::secrets::Secrets;
 use system::{Clock, Entropy};
-use tokio::sync::{Notify, Semaphore, watch};
 
-pub use self::audit::AuditKey;
-use self::audit::{Anchors, Unsigned};
+use self::annotations::Annotations;
+use self::artifacts::Artifacts;
+use self::audit::{Anchors, Signer};
+pub use self::audit::{Audit, AuditKey};
 pub use self::caller::{Caller, Scope};
+pub use self::commands::create::{CreatedRun, NewRun, new_run_id};
+pub use self::commands::{Commands, bulk, create, fork, interrupts};
 use self::compute_pool::ComputePool;
-use self::counts::{Counters, Counts};
-pub use self::create::{CreatedRun, NewRun, new_run_id};
-use self::definitions::Definitions;
-pub use self::family::{MAX_FAMILY, Waiting};
-pub use self::feed::{Batch, Following};
-use self::health::StoreHealth;
-pub use self::health::Trouble;
-pub use self::idempotency::{Direct, Keyed, Respond, StoredReply, Written};
-use self::keyed_lock::KeyedLock;
-use self::keys::KnownKeys;
-pub use self::keys::{ApiKey, GuidedCaller, KeyError};
-pub use self::listeners::SilentTrigger;
-use self::live::LiveRuns;
-use self::recovery::Recovery;
-pub use self::recovery::RecoveryProgress;
+pub use self::connections::Connections;
+use self::definitions::listeners::Listeners;
+pub use self::definitions::listeners::SilentTrigger;
+pub use self::definitions::{Definitions, WorkflowLook, exposed, listeners};
+use self::engine::Uses;
+pub use self::engine::{Engine, MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN, RecoveryProgress, counts};
+pub use self::features::Features;
+pub use self::interrupt_tokens::InterruptTokens;
+pub use self::keys::{ApiKey, GuidedCaller, KeyError, Keys};
+pub use self::mcp_clients::{MAX_NAME_BYTES, McpClients};
+pub use self::queries::{MAX_FAMILY, Queries, Waiting, bundle, read};
+use self::records::CommitListener;
+pub use self::records::idempotency::{self, Direct, Keyed, Respond, StoredReply, Written};
+pub use self::records::{MAX_WRITES, Records, Trouble};
 pub use self::refusal::{ApiCode, Refusal, RefusalKind};
-use self::secrets::Resolved;
-pub use self::traces::{Ended, EndedRuns, MAX_WAITING as MAX_TRACES_WAITING};
-use self::webhooks::Webhooks;
-use self::work_limits::WorkLimits;
-pub use self::work_limits::{MAX_AT_WORK, MAX_AT_WORK_FOR_A_RUN};
-pub use self::workflow_view::WorkflowLook;
+use self::retention::Sweeper;
+use self::states::States;
+pub use self::states::{Batch, Following};
+pub use self::traces::{Ended, EndedRuns, MAX_WAITING as MAX_TRACES_WAITING, Traces};
+pub use self::webhooks::Webhooks;
 
-/// The maximum number of writing requests in progress at once. Further requests are refused and can be retried. Each request
-/// holds a few kilobytes and waits for one shared fsync.
-pub const MAX_WRITES: usize = 4096;
-
-/// How long shutdown waits for the work of nodes. Work that is not done by then has an unknown outcome for the next start.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The secrets that sign what this host issues: tokens for interrupts, session ids of MCP clients, versions of artifacts. The
+/// signed data includes the kind. The current secret is first.
+type TokenSecrets = Arc<[[u8; 32]]>;
 
 /// What [`Runs`] is built from.
 pub struct Options {
@@ -140,237 +108,227 @@ pub struct Options {
     pub ended_runs: Option<EndedRuns>,
 }
 
-/// The service of runs. Cheap to clone.
+/// The services of a host. Cheap to clone.
 #[derive(Clone)]
 pub struct Runs {
-    inner: Arc<Inner>,
+    services: Arc<Services>,
 }
 
-struct Inner {
-    options: Options,
-    definitions: Definitions,
-    live: LiveRuns,
-    writes: Semaphore,
-    timer_set: Notify,
-    stopping: AtomicBool,
-    stop: Notify,
-    delivery_queued: Notify,
-    webhooks: Webhooks,
-    unsigned: Unsigned,
-    resolved: Resolved,
-    changes: watch::Sender<u64>,
-    withheld: Mutex<BTreeSet<&'static str>>,
-    /// Limits the work of nodes in progress.
-    places: WorkLimits,
-    /// Runs decisions that take long.
-    heavy: ComputePool,
-    /// What remains of the recovery after the start.
-    recovery: Recovery,
-    one_by_one: KeyedLock,
-    known_keys: KnownKeys,
-    health: StoreHealth,
-    counters: Counters,
-    /// The tenants whose triggers must be checked.
-    listeners: listeners::Changed,
-    /// Children that are durable and have not begun.
-    newborn: new_children::NewChildren,
+struct Services {
+    records: Arc<Records>,
+    features: Arc<Features>,
+    audit: Arc<Audit>,
+    keys: Arc<Keys>,
+    mcp_clients: McpClients,
+    listeners: Arc<Listeners>,
+    definitions: Arc<Definitions>,
+    interrupt_tokens: Arc<InterruptTokens>,
+    webhooks: Arc<Webhooks>,
+    connections: Arc<Connections>,
+    traces: Arc<Traces>,
+    annotations: Annotations,
+    artifacts: Artifacts,
+    sweeper: Sweeper,
+    queries: Queries,
+    engine: Engine,
+    commands: Arc<Commands>,
+    public_url: Arc<str>,
 }
 
 impl fmt::Debug for Runs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Runs").field("store", &self.inner.options.store).finish_non_exhaustive()
+        formatter.debug_struct("Runs").field("records", &self.services.records).finish_non_exhaustive()
     }
 }
 
 impl Runs {
-    /// Creates the service on a store. Runs in progress do not continue before [`Runs::recover`].
+    /// Creates the services on a store. Runs in progress do not continue before [`Engine::recover`].
     pub fn new(options: Options) -> Self {
-        let runs = Self {
-            inner: Arc::new(Inner {
-                options,
-                definitions: Definitions::default(),
-                live: LiveRuns::default(),
-                writes: Semaphore::new(MAX_WRITES),
-                timer_set: Notify::new(),
-                stopping: AtomicBool::new(false),
-                stop: Notify::new(),
-                delivery_queued: Notify::new(),
-                webhooks: Webhooks::default(),
-                unsigned: Unsigned::default(),
-                resolved: Resolved::default(),
-                changes: watch::Sender::new(0),
-                withheld: Mutex::default(),
-                places: WorkLimits::default(),
-                heavy: ComputePool::default(),
-                recovery: Recovery::default(),
-                one_by_one: KeyedLock::default(),
-                known_keys: KnownKeys::default(),
-                health: StoreHealth::default(),
-                counters: Counters::default(),
-                listeners: listeners::Changed::default(),
-                newborn: new_children::NewChildren::default(),
-            }),
+        let signer = Arc::new(Signer::new(options.audit_key, options.anchors));
+        let listener: Arc<dyn CommitListener> = Arc::<Signer>::clone(&signer);
+        let records = Records::new(options.store, options.clock, options.entropy, options.secrets, listener);
+        let records = Arc::new(records);
+        let audit = Arc::new(Audit::new(Arc::clone(&records), signer));
+        let features = Arc::new(Features::new(options.limits, options.capabilities, options.executors));
+        let compute: Arc<ComputePool> = Arc::default();
+        let secrets: TokenSecrets = options.token_secrets.as_slice().into();
+        let keys = Arc::new(Keys::new(Arc::clone(&records), SessionKeys::new(options.token_secrets)));
+        let public_url: Arc<str> = options.public_url.into();
+        let listeners = Arc::new(Listeners::new(Arc::clone(&records), Arc::clone(&features)));
+        let definitions = Arc::new(Definitions::new(
+            Arc::clone(&records),
+            Arc::clone(&features),
+            Arc::clone(&compute),
+            Arc::clone(&listeners),
+        ));
+        let states =
+            Arc::new(States::new(Arc::clone(&records), Arc::clone(&definitions), Arc::clone(&compute)));
+        let interrupt_tokens = Arc::new(InterruptTokens::new(Arc::clone(&records), Arc::clone(&secrets)));
+        let webhooks = Arc::new(Webhooks::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            Arc::clone(&keys),
+            Arc::clone(&interrupt_tokens),
+            options.outbound.clone(),
+            Arc::clone(&public_url),
+        ));
+        let connections = Arc::new(Connections::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            options.guided_nodes.clone(),
+            Arc::clone(&public_url),
+        ));
+        let traces = Arc::new(Traces::new(Arc::clone(&states), options.ended_runs));
+        let queries = Queries::new(
+            Arc::clone(&records),
+            Arc::clone(&states),
+            Arc::clone(&interrupt_tokens),
+            Arc::clone(&connections),
+            Arc::clone(&public_url),
+        );
+        let uses = Arc::new(Uses {
+            records: Arc::clone(&records),
+            features: Arc::clone(&features),
+            compute,
+            definitions: Arc::clone(&definitions),
+            states: Arc::clone(&states),
+            webhooks: Arc::clone(&webhooks),
+            traces: Arc::clone(&traces),
+            guided_nodes: options.guided_nodes,
+        });
+        let engine = Engine::new(Arc::clone(&uses));
+        let commands = Arc::new(Commands::new(
+            uses,
+            Arc::clone(&keys),
+            Arc::clone(&interrupt_tokens),
+            options.outbound,
+            engine.clone(),
+        ));
+        let services = Services {
+            annotations: Annotations::new(Arc::clone(&records), Arc::clone(&states)),
+            artifacts: Artifacts::new(Arc::clone(&records), states, Arc::clone(&secrets)),
+            sweeper: Sweeper::new(Arc::clone(&records)),
+            mcp_clients: McpClients::new(secrets),
+            records,
+            features,
+            audit,
+            keys,
+            listeners,
+            definitions,
+            interrupt_tokens,
+            webhooks,
+            connections,
+            traces,
+            queries,
+            engine,
+            commands,
+            public_url,
         };
-        runs.learn_secrets();
-        runs
+        Self { services: Arc::new(services) }
     }
 
-    /// The limits of every run.
-    pub fn limits(&self) -> &Limits {
-        &self.inner.options.limits
+    /// What every service needs: the store, the clock, recorded replies, and whether the host shuts down.
+    pub fn records(&self) -> &Arc<Records> {
+        &self.services.records
     }
 
-    /// The capabilities that this host serves.
-    pub fn capabilities(&self) -> Capabilities {
-        let own = &self.inner.options.capabilities;
-        let served = self.executors().map_or_else(|| own.clone(), |executors| executors.widen(own));
-        self.withheld().into_iter().fold(served, Capabilities::without)
+    /// What this host can run.
+    pub fn features(&self) -> &Features {
+        &self.services.features
     }
 
-    /// The discovery flags that are withheld. For tests.
-    pub fn withheld(&self) -> BTreeSet<&'static str> {
-        self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.services.keys
     }
 
-    /// Stops serving the features of these discovery flags. Registered workflows stay. For tests.
-    pub fn withhold(&self, flags: BTreeSet<&'static str>) {
-        *self.inner.withheld.lock().unwrap_or_else(PoisonError::into_inner) = flags;
+    /// The audit logs.
+    pub fn audit(&self) -> &Audit {
+        &self.services.audit
     }
 
-    /// The executors of nodes.
-    pub fn executors(&self) -> Option<&Executors> {
-        self.inner.options.executors.as_ref()
+    /// The session ids of MCP clients.
+    pub fn mcp_clients(&self) -> &McpClients {
+        &self.services.mcp_clients
     }
 
-    /// The model providers that callers may choose from.
-    fn providers(&self) -> Vec<&str> {
-        let models = self.executors().and_then(Executors::models);
-        models.map(|models| models.choosable().collect()).unwrap_or_default()
+    /// The workflows, and what they expose.
+    pub fn definitions(&self) -> &Definitions {
+        &self.services.definitions
     }
 
-    /// Creates and verifies session keys. The secrets are those of interrupt tokens; the signed data includes the kind.
-    pub fn session_keys(&self) -> SessionKeys {
-        SessionKeys::new(self.inner.options.token_secrets.clone())
+    /// The triggers of workflows.
+    pub fn listeners(&self) -> &Listeners {
+        &self.services.listeners
     }
 
-    /// The counters since the start.
-    pub fn counts(&self) -> Counts {
-        self.inner.counters.now()
+    /// What callers request: create, fork, reply, cancel, pause, resume.
+    pub fn commands(&self) -> &Arc<Commands> {
+        &self.services.commands
+    }
+
+    /// Advances runs: timers, effects, recovery.
+    pub fn engine(&self) -> &Engine {
+        &self.services.engine
+    }
+
+    /// Reads runs.
+    pub fn queries(&self) -> &Queries {
+        &self.services.queries
+    }
+
+    /// The artifacts of runs.
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.services.artifacts
+    }
+
+    /// The annotations of runs.
+    pub fn annotations(&self) -> &Annotations {
+        &self.services.annotations
+    }
+
+    /// The tokens for interrupts.
+    pub fn interrupt_tokens(&self) -> &InterruptTokens {
+        &self.services.interrupt_tokens
+    }
+
+    /// How agents connect to the sessions that runs wait for.
+    pub fn connections(&self) -> &Connections {
+        &self.services.connections
+    }
+
+    /// The webhook subscriptions and their deliveries.
+    pub fn webhooks(&self) -> &Arc<Webhooks> {
+        &self.services.webhooks
+    }
+
+    /// The traces of ended runs.
+    pub fn traces(&self) -> &Traces {
+        &self.services.traces
+    }
+
+    /// Deletes what was kept long enough.
+    pub fn sweeper(&self) -> &Sweeper {
+        &self.services.sweeper
     }
 
     /// The base URL for clients.
     pub fn public_url(&self) -> &str {
-        &self.inner.options.public_url
+        &self.services.public_url
     }
 
     /// Refuses further requests that write, and waits until those in progress are done.
     pub async fn drain(&self) {
-        self.inner.stopping.store(true, Ordering::SeqCst);
-        self.inner.timer_set.notify_waiters();
-        self.inner.stop.notify_waiters();
-        // All permits are available again once every write is done.
-        let all = u32::try_from(MAX_WRITES).unwrap_or(u32::MAX);
-        let _all = self.inner.writes.acquire_many(all).await;
-        let _ = tokio::time::timeout(PATIENCE, self.inner.places.idle()).await;
+        self.services.records.stop();
+        self.services.engine.drain().await;
     }
 
     /// Whether the host can serve requests: the store responds, recovery is complete, and the host is not shutting down.
     pub async fn is_ready(&self) -> bool {
-        !self.is_stopping()
-            && self.recovering().is_none()
-            && self.check_store().await.is_ok()
-            && self.store_trouble().is_none()
+        let records = &self.services.records;
+        !records.is_stopping()
+            && self.services.engine.recovering().is_none()
+            && records.check_store().await.is_ok()
+            && records.store_trouble().is_none()
     }
-
-    /// Checks that the store responds.
-    ///
-    /// # Errors
-    /// If the store fails. Its error is the source.
-    pub async fn check_store(&self) -> Result<(), Refusal> {
-        self.store().next_timer().await.map(drop).map_err(|error| {
-            Refusal::unavailable("the store of the host does not respond", 5).because(Cause::new(error))
-        })
-    }
-
-    pub fn is_stopping(&self) -> bool {
-        self.inner.stopping.load(Ordering::SeqCst)
-    }
-
-    /// Waits until the host shuts down.
-    pub async fn stopped(&self) {
-        let stop = self.inner.stop.notified();
-        tokio::pin!(stop);
-        // Registered before the check, so that a stop in between is not missed.
-        stop.as_mut().enable();
-        if !self.is_stopping() {
-            stop.await;
-        }
-    }
-
-    /// An unguessable id.
-    fn new_id(&self, prefix: &str) -> Result<String, Refusal> {
-        let mut random = [0_u8; 16];
-        let filled = self.inner.options.entropy.fill(&mut random);
-        filled.map_err(random_failed)?;
-        Ok(format!("{prefix}{}", canon::encoding::hex(&random)))
-    }
-
-    /// The current time of the host's clock.
-    pub fn now(&self) -> Timestamp {
-        Timestamp(self.inner.options.clock.now_ms())
-    }
-
-    fn store(&self) -> &dyn RunStore {
-        &*self.inner.options.store
-    }
-
-    /// Commits changes and waits until they are durable. A caller that stops waiting does not undo the commit.
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
-        let audited = changes.iter().filter_map(|change| match change {
-            Change::Audit { tenant, .. } => Some(tenant.clone()),
-            _ => None,
-        });
-        let audited: Vec<_> = audited.collect();
-        let has_key = changes.iter().any(|change| matches!(change, Change::PutApiKey { .. }));
-        let committed = self.store().commit(Commit { changes });
-        let result = if has_key { self.forget_keys_after(committed).await } else { committed.await };
-        self.inner.health.committed(&result, self.now());
-        result?;
-        self.audit_committed(audited);
-        Ok(())
-    }
-
-    /// Waits for a commit that changes keys, then clears the cached keys. This runs in its own task: the cache must be cleared even
-    /// if the caller stops waiting.
-    async fn forget_keys_after(&self, committed: CommitFuture) -> Result<(), CommitError> {
-        let runs = self.clone();
-        let task = tokio::spawn(async move {
-            let result = committed.await;
-            runs.inner.known_keys.forget();
-            result
-        });
-        // The task does not panic; it ends early only when the runtime shuts down.
-        task.await.unwrap_or(Err(CommitError::Closed))
-    }
-
-    /// A permit for a write, or a refusal if too many are in progress.
-    fn admit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
-        if self.is_stopping() {
-            return Err(Refusal::unavailable("the host is shutting down", 5));
-        }
-        self.inner
-            .writes
-            .try_acquire()
-            .map_err(|_| Refusal::unavailable("the host is overloaded; retry later", 1))
-    }
-}
-
-/// The system failed to provide randomness.
-fn random_failed(error: impl std::error::Error + Send + Sync + 'static) -> Refusal {
-    Refusal::new(
-        ApiCode::InternalError,
-        "the system's random number generator \
-                                          failed",
-    )
-    .because(Cause::new(error))
 }

@@ -5,6 +5,7 @@
 //! not while a fork of it is active.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use canon::time::Timestamp;
@@ -13,7 +14,8 @@ use flow::run::Genesis;
 use ports::runs::{AgedPage, AgedRun, Change};
 use serde_json::json;
 
-use super::{Caller, Refusal, Runs};
+use super::records::Records;
+use super::{Caller, Refusal};
 
 /// The minimum retention of replies, as the protocol requires: one day.
 pub const MIN_ANSWERS: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,14 +56,23 @@ pub struct Swept {
     pub answers: bool,
 }
 
-impl Runs {
+/// Deletes what was kept long enough.
+pub struct Sweeper {
+    records: Arc<Records>,
+}
+
+impl Sweeper {
+    pub(crate) fn new(records: Arc<Records>) -> Self {
+        Self { records }
+    }
+
     /// Sweeps periodically, until the host is drained.
-    pub async fn keep_retention(&self, retention: Retention, mut report: impl FnMut(Result<Swept, Refusal>)) {
+    pub async fn keep_sweeping(&self, retention: Retention, mut report: impl FnMut(Result<Swept, Refusal>)) {
         let mut wait = FIRST;
-        while !self.is_stopping() {
+        while !self.records.is_stopping() {
             tokio::select! {
                 () = tokio::time::sleep(wait) => report(self.sweep(retention).await),
-                () = self.stopped() => {}
+                () = self.records.stopped() => {}
             }
             wait = EVERY;
         }
@@ -72,9 +83,10 @@ impl Runs {
     /// # Errors
     /// If the store fails. What was already deleted stays deleted.
     pub async fn sweep(&self, retention: Retention) -> Result<Swept, Refusal> {
-        let answers = self.sweep_answers(before(self.now(), retention.answers.max(MIN_ANSWERS))).await?;
+        let answers =
+            self.sweep_answers(before(self.records.now(), retention.answers.max(MIN_ANSWERS))).await?;
         let runs = match retention.finished_runs {
-            Some(kept) => self.sweep_runs(before(self.now(), kept.max(MIN_FINISHED_RUNS))).await?,
+            Some(kept) => self.sweep_runs(before(self.records.now(), kept.max(MIN_FINISHED_RUNS))).await?,
             None => 0,
         };
         Ok(Swept { runs, answers })
@@ -82,9 +94,10 @@ impl Runs {
 
     async fn sweep_answers(&self, before: Timestamp) -> Result<bool, Refusal> {
         let mut swept = false;
-        while !self.is_stopping() && self.store().oldest_reply().await?.is_some_and(|oldest| oldest < before)
+        while !self.records.is_stopping()
+            && self.records.store().oldest_reply().await?.is_some_and(|oldest| oldest < before)
         {
-            self.commit(vec![Change::DeleteReplies { before, limit: PAGE }]).await?;
+            self.records.commit(vec![Change::DeleteReplies { before, limit: PAGE }]).await?;
             swept = true;
             tokio::time::sleep(PAUSE).await;
         }
@@ -95,7 +108,7 @@ impl Runs {
         let mut forked = None;
         let (mut after, mut swept) = (None, 0);
         loop {
-            let AgedPage { runs: page, next } = self.store().aged_runs(after.as_ref(), PAGE).await?;
+            let AgedPage { runs: page, next } = self.records.store().aged_runs(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(swept) };
             // Runs are listed in the order of their creation, so all following runs are newer.
             let is_last = last.created_at >= before || next.is_none();
@@ -111,14 +124,14 @@ impl Runs {
                 }
             }
             for part in families.chunks(DELETED_AT_ONCE) {
-                if self.is_stopping() {
+                if self.records.is_stopping() {
                     return Ok(swept);
                 }
                 self.delete(part, before).await?;
                 swept += part.len();
                 tokio::time::sleep(PAUSE).await;
             }
-            if is_last || self.is_stopping() {
+            if is_last || self.records.is_stopping() {
                 return Ok(swept);
             }
         }
@@ -138,9 +151,9 @@ impl Runs {
             if is_forked(&run.run_id) {
                 return Ok(None);
             }
-            let children = self.store().children(&run.run_id).await?;
+            let children = self.records.store().children(&run.run_id).await?;
             for child in children {
-                match self.store().aged_run(&child).await? {
+                match self.records.store().aged_run(&child).await? {
                     Some(child) if is_over(&child, before) => family.push(child),
                     Some(_) => return Ok(None),
                     None => {}
@@ -157,11 +170,11 @@ impl Runs {
         let mut sources = HashSet::new();
         let mut after: Option<RunId> = None;
         loop {
-            let page = self.store().open_runs(after.as_ref(), PAGE).await?;
+            let page = self.records.store().open_runs(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(sources) };
             after = Some(last.clone());
             for run_id in &page {
-                let Some(row) = self.store().run(None, run_id).await? else { continue };
+                let Some(row) = self.records.store().run(None, run_id).await? else { continue };
                 let genesis = serde_json::from_slice::<Genesis>(&row.genesis);
                 sources.extend(genesis.ok().and_then(|genesis| genesis.fork).map(|fork| fork.source_run_id));
             }
@@ -184,9 +197,9 @@ impl Runs {
                 test: false,
             };
             let details = json!({"endedBefore": before.to_rfc3339(), "runIds": run_ids});
-            changes.push(self.audited(&caller, "run.expire", &details));
+            changes.push(self.records.audited(&caller, "run.expire", &details));
         }
-        Ok(self.commit(changes).await?)
+        Ok(self.records.commit(changes).await?)
     }
 }
 

@@ -9,7 +9,8 @@ use flow::id::RunId;
 use flow::trace::{Span, spans};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Refusal, Runs};
+use super::Refusal;
+use super::states::States;
 
 /// The maximum number of ended runs in the queue of the exporter. Further traces are dropped; runs do not wait.
 pub const MAX_WAITING: usize = 10_000;
@@ -51,19 +52,30 @@ impl Ended {
     }
 }
 
-impl Runs {
+/// The traces of ended runs.
+pub struct Traces {
+    states: Arc<States>,
+    ended_runs: Option<EndedRuns>,
+}
+
+impl Traces {
+    /// Creates the service. `ended_runs` is notified of the runs that end; `None` if nothing exports traces.
+    pub(crate) fn new(states: Arc<States>, ended_runs: Option<EndedRuns>) -> Self {
+        Self { states, ended_runs }
+    }
+
     /// Whether traces are enabled.
-    pub fn is_traced(&self) -> bool {
-        self.inner.options.ended_runs.is_some()
+    pub fn are_enabled(&self) -> bool {
+        self.ended_runs.is_some()
     }
 
     /// How many traces were dropped because the exporter was too slow.
-    pub fn traces_lost(&self) -> u64 {
-        self.inner.options.ended_runs.as_ref().map_or(0, |ended| ended.lost.load(Ordering::Relaxed))
+    pub fn lost(&self) -> u64 {
+        self.ended_runs.as_ref().map_or(0, |ended| ended.lost.load(Ordering::Relaxed))
     }
 
-    pub(super) fn send_traces(&self, run_id: &RunId) {
-        if let Some(ended) = &self.inner.options.ended_runs {
+    pub(crate) fn ended(&self, run_id: &RunId) {
+        if let Some(ended) = &self.ended_runs {
             ended.add(run_id);
         }
     }
@@ -72,13 +84,13 @@ impl Runs {
     ///
     /// # Errors
     /// If there is no such run, or the store cannot be read.
-    pub async fn trace(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
-        let genesis = self.genesis_of(run_id).await?;
+    pub async fn of(&self, run_id: &RunId) -> Result<Vec<Span>, Refusal> {
+        let genesis = self.states.genesis_of(run_id).await?;
         // A source that was deleted is not linked.
         let source = match &genesis.fork {
-            Some(fork) => self.genesis_of(&fork.source_run_id).await.ok(),
+            Some(fork) => self.states.genesis_of(&fork.source_run_id).await.ok(),
             None => None,
         };
-        Ok(spans(&genesis, source.as_ref(), &self.events(run_id, 0).await?))
+        Ok(spans(&genesis, source.as_ref(), &self.states.events(run_id, 0).await?))
     }
 }

@@ -1,7 +1,7 @@
 //! Webhooks: deliver the events of a tenant's runs to subscribers.
 //!
 //! Deliveries are queued in the commit of the events themselves. So no event is delivered that did not happen, and no event is
-//! lost. [`Runs::keep_delivering`] processes the queue; runs do not wait for it.
+//! lost. [`Webhooks::keep_delivering`] processes the queue; runs do not wait for it.
 
 pub mod breaker;
 pub mod dead_letters;
@@ -22,11 +22,16 @@ use openwop::Major;
 use ports::runs::{Change, CommitError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use self::breaker::Breaker;
 pub use self::breaker::MAX_ATTEMPTS;
 pub use self::standard::SignatureAlgorithm;
-use super::{ApiCode, Caller, Refusal, Respond, Runs};
+use super::interrupt_tokens::InterruptTokens;
+use super::keys::Keys;
+use super::records::Records;
+use super::states::States;
+use super::{ApiCode, Caller, Refusal, Respond};
 
 /// The maximum number of subscriptions of a tenant. Each event is matched against all of them.
 pub const MAX_WEBHOOKS: usize = 100;
@@ -125,14 +130,7 @@ impl Webhook {
 }
 
 /// The subscriptions of a tenant, with their ids.
-pub(super) type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
-
-/// The subscriptions in memory.
-#[derive(Default)]
-pub(super) struct Webhooks {
-    known: Mutex<Known>,
-    breakers: Mutex<HashMap<SubscriptionId, Breaker>>,
-}
+pub(crate) type Subscriptions = Arc<Vec<(SubscriptionId, Webhook)>>;
 
 /// The cached subscriptions.
 #[derive(Default)]
@@ -142,7 +140,42 @@ struct Known {
     version: u64,
 }
 
+/// The webhook subscriptions of all tenants, and the queue of deliveries to them.
+pub struct Webhooks {
+    records: Arc<Records>,
+    states: Arc<States>,
+    keys: Arc<Keys>,
+    tokens: Arc<InterruptTokens>,
+    outbound: outbound::Client,
+    public_url: Arc<str>,
+    known: Mutex<Known>,
+    breakers: Mutex<HashMap<SubscriptionId, Breaker>>,
+    /// Notified when a delivery is queued.
+    queued: Notify,
+}
+
 impl Webhooks {
+    pub(crate) fn new(
+        records: Arc<Records>,
+        states: Arc<States>,
+        keys: Arc<Keys>,
+        tokens: Arc<InterruptTokens>,
+        outbound: outbound::Client,
+        public_url: Arc<str>,
+    ) -> Self {
+        Self {
+            records,
+            states,
+            keys,
+            tokens,
+            outbound,
+            public_url,
+            known: Mutex::default(),
+            breakers: Mutex::default(),
+            queued: Notify::new(),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,27 +186,25 @@ impl Webhooks {
         known.version += 1;
         known.by_tenant.remove(tenant);
     }
-}
 
-impl Runs {
     /// Creates a subscription. The result has the secret, which is not shown again.
     ///
     /// # Errors
     /// If the address is not allowed, or the tenant already has [`MAX_WEBHOOKS`] subscriptions.
-    pub async fn register_webhook<R: Respond<RegisteredWebhook>>(
+    pub async fn register<R: Respond<RegisteredWebhook>>(
         &self,
         caller: &Caller,
         new: NewWebhook,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.records.admit()?;
+        if let Some(response) = respond.replayed(&self.records).await? {
             return Ok(response);
         }
-        self.inner.options.outbound.check(&new.url).map_err(|error| {
+        self.outbound.check(&new.url).map_err(|error| {
             Refusal::new(ApiCode::WebhookUrlRejected, error.to_string()).detail("field", "url")
         })?;
-        if self.store().webhooks(&caller.tenant).await?.len() >= MAX_WEBHOOKS {
+        if self.records.store().webhooks(&caller.tenant).await?.len() >= MAX_WEBHOOKS {
             let message = format!(
                 "there are already {MAX_WEBHOOKS} subscriptions, which is the limit; \
                                    delete one first"
@@ -187,7 +218,7 @@ impl Runs {
         }
         let secret = match new.secret {
             Some(secret) => secret,
-            None => self.new_id("")? + &self.new_id("")?,
+            None => self.records.new_id("")? + &self.records.new_id("")?,
         };
         if standard {
             self.verify_endpoint(&new.url, &secret).await?;
@@ -198,16 +229,16 @@ impl Runs {
             tags: new.tags,
             secret,
             created_by: caller.principal.clone(),
-            created_at: self.now().0,
+            created_at: self.records.now().0,
             failed: false,
             standard,
             previous: None,
             v2: new.major == Major::V2,
         };
-        let webhook_id = SubscriptionId::new(self.new_id("whk_")?);
+        let webhook_id = SubscriptionId::new(self.records.new_id("whk_")?);
         let changes = vec![
             put(&caller.tenant, &webhook_id, &webhook)?,
-            self.audited(caller, "webhook.register", &json!({"webhookId": webhook_id})),
+            self.records.audited(caller, "webhook.register", &json!({"webhookId": webhook_id})),
         ];
         let registered = RegisteredWebhook {
             id: webhook_id,
@@ -218,8 +249,8 @@ impl Runs {
             secret: Some(webhook.secret).filter(|_| !standard),
             algorithms: new.algorithms,
         };
-        let response = self.commit_response(changes, &respond, registered).await;
-        self.inner.webhooks.forget(&caller.tenant);
+        let response = self.records.commit_response(changes, &respond, registered).await;
+        self.forget(&caller.tenant);
         response
     }
 
@@ -227,21 +258,21 @@ impl Runs {
     ///
     /// # Errors
     /// If subscription not found.
-    pub async fn delete_webhook<R: Respond<()>>(
+    pub async fn delete<R: Respond<()>>(
         &self,
         caller: &Caller,
         webhook_id: &SubscriptionId,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.records.admit()?;
+        if let Some(response) = respond.replayed(&self.records).await? {
             return Ok(response);
         }
         let delete =
             Change::DeleteWebhook { tenant: caller.tenant.clone(), webhook_id: webhook_id.to_owned() };
-        let audit = self.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
-        let response = self.commit_response(vec![delete, audit], &respond, ()).await;
-        self.inner.webhooks.forget(&caller.tenant);
+        let audit = self.records.audited(caller, "webhook.delete", &json!({"webhookId": webhook_id}));
+        let response = self.records.commit_response(vec![delete, audit], &respond, ()).await;
+        self.forget(&caller.tenant);
         response
     }
 
@@ -249,7 +280,7 @@ impl Runs {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<WebhookView>, Refusal> {
         let found = self.subscriptions(&caller.tenant).await?;
         let view = |(id, webhook): &(SubscriptionId, Webhook)| WebhookView {
             id: id.clone(),
@@ -265,7 +296,7 @@ impl Runs {
 
     /// A subscription of the caller's tenant.
     async fn own_webhook(&self, caller: &Caller, webhook_id: &SubscriptionId) -> Result<Webhook, Refusal> {
-        let found = self.store().webhooks(&caller.tenant).await?;
+        let found = self.records.store().webhooks(&caller.tenant).await?;
         let found = found.into_iter().find(|(id, _)| id == webhook_id);
         let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
         webhook.ok_or_else(|| Refusal::from(CommitError::NoSuchWebhook))
@@ -274,17 +305,17 @@ impl Runs {
     /// The subscriptions of a tenant, from the cache if possible.
     async fn subscriptions(&self, tenant: &Tenant) -> Result<Subscriptions, Refusal> {
         let version = {
-            let known = self.inner.webhooks.known();
+            let known = self.known();
             if let Some(found) = known.by_tenant.get(tenant) {
                 return Ok(Arc::clone(found));
             }
             known.version
         };
-        let stored = self.store().webhooks(tenant).await?.into_iter();
+        let stored = self.records.store().webhooks(tenant).await?.into_iter();
         let found: Vec<_> =
             stored.filter_map(|(id, document)| Some((id, serde_json::from_slice(&document).ok()?))).collect();
         let found = Arc::new(found);
-        let mut known = self.inner.webhooks.known();
+        let mut known = self.known();
         if known.version == version {
             known.by_tenant.insert(tenant.to_owned(), Arc::clone(&found));
         }

@@ -127,7 +127,7 @@ impl Mount<'_> {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(Ok(of(&Exposed::default(), None)));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         Ok(Ok(of(&exposed, cursor)))
     }
 
@@ -137,11 +137,11 @@ impl Mount<'_> {
         if !self.caller.may(Scope::ManifestRead) {
             return Ok(completion::complete(&Exposed::default(), params));
         }
-        Ok(completion::complete(&*self.runs.exposed(&self.caller.tenant).await?, params))
+        Ok(completion::complete(&*self.runs.definitions().exposed(&self.caller.tenant).await?, params))
     }
 
     async fn call_tool(&self, message: &Message) -> MountReply {
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         let tool = message.text("name").and_then(|name| exposed.tools.get_key_value(name));
         let Some((name, tool)) = tool else { return Ok(Err(RpcError::no_tool())) };
         let arguments = match message.params.get("arguments") {
@@ -169,7 +169,7 @@ impl Mount<'_> {
         if let Err(wrong) = address::check(uri) {
             return Ok(Err(RpcError::invalid(wrong)));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         let mut inputs = json!({"uri": uri});
         let exact = exposed.resources.get(uri);
         let found = exact.or_else(|| {
@@ -189,7 +189,7 @@ impl Mount<'_> {
     }
 
     async fn get_prompt(&self, message: &Message) -> MountReply {
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         let prompt = message.text("name").and_then(|name| exposed.prompts.get_key_value(name));
         let Some((name, prompt)) = prompt else { return Ok(Err(RpcError::no_prompt())) };
         let given = match message.params.get("arguments") {
@@ -224,7 +224,7 @@ impl Mount<'_> {
 
     /// Handles a client's elicitation: a workflow asks a person on this host.
     async fn elicit(&self, message: &Message) -> MountReply {
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.elicitation else { return Ok(Err(RpcError::no_method())) };
         let request = Value::Object(message.params.clone());
         if let Err(wrong) = Form::read(&request) {
@@ -240,10 +240,10 @@ impl Mount<'_> {
     /// Handles a client's sampling request: a workflow calls a model that its author chose, at the host's
     /// expense.
     async fn sample(&self, message: &Message) -> MountReply {
-        if !self.runs.capabilities().mcp_sampling {
+        if !self.runs.features().capabilities().mcp_sampling {
             return Ok(Err(RpcError::no_method()));
         }
-        let exposed = self.runs.exposed(&self.caller.tenant).await?;
+        let exposed = self.runs.definitions().exposed(&self.caller.tenant).await?;
         let Some(handler) = &exposed.sampling else { return Ok(Err(RpcError::no_method())) };
         let request = Value::Object(message.params.clone());
         if let Err(wrong) = Sampling::read(&request) {

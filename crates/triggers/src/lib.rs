@@ -88,18 +88,18 @@ struct TriggerTasks {
 }
 
 /// Starts runs for messages until the host is drained. When it returns, every received message has its run or is back in its queue. Call it
-/// once, after [`Runs::recover`].
+/// once, after [`runs::Engine::recover`].
 pub async fn keep_listening(runs: &Runs, observer: TriggerObserver) {
-    let Some(surfaces) = runs.executors().and_then(Executors::surfaces) else { return };
+    let Some(surfaces) = runs.features().executors().and_then(Executors::surfaces) else { return };
     let queue = Arc::clone(surfaces.queue());
     let signals = Arc::new(Signals::default());
     let relay = tokio::spawn(Arc::clone(&signals).relay(queue.watch()));
     let mut tasks = TriggerTasks { runs: runs.clone(), queue, signals, observer, listening: BTreeMap::new() };
     tasks.start_all().await;
-    while !runs.is_stopping() {
+    while !runs.records().is_stopping() {
         tokio::select! {
-            changed = runs.registered() => tasks.update(changed).await,
-            () = runs.stopped() => {}
+            changed = runs.listeners().registered() => tasks.update(changed).await,
+            () = runs.records().stopped() => {}
         }
     }
     tasks.end_all().await;
@@ -110,8 +110,8 @@ impl TriggerTasks {
     /// Starts the tasks of all workflows with triggers.
     async fn start_all(&mut self) {
         let mut after: Option<(Tenant, WorkflowId)> = None;
-        while !self.runs.is_stopping() {
-            match self.runs.listening(after.as_ref(), PAGE).await {
+        while !self.runs.records().is_stopping() {
+            match self.runs.listeners().listening(after.as_ref(), PAGE).await {
                 Ok(page) => {
                     let Some(last) = page.last() else { return };
                     after = Some(last.clone());
@@ -137,7 +137,7 @@ impl TriggerTasks {
                     cause,
                     "the triggers of a workflow could not be read; retrying"
                 );
-                self.runs.notify_registered(&tenant, &workflow_id);
+                self.runs.listeners().notify_registered(&tenant, &workflow_id);
                 failed = true;
             }
         }
@@ -147,7 +147,7 @@ impl TriggerTasks {
     }
 
     async fn update_workflow(&mut self, tenant: &Tenant, workflow_id: &WorkflowId) -> Result<(), Refusal> {
-        let wanted = self.runs.listeners(tenant, workflow_id).await?;
+        let wanted = self.runs.definitions().listeners_of(tenant, workflow_id).await?;
         let from = (tenant.to_owned(), workflow_id.to_owned(), String::new());
         let of_workflow = self.listening.range(from..);
         let of_workflow = of_workflow.take_while(|(key, _)| key.0 == *tenant && key.1 == *workflow_id);

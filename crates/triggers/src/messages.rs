@@ -6,7 +6,7 @@ use std::time::Duration;
 use canon::digest::Digest;
 use flow::definition::trigger::MAX_RETRY_DELAY_MS;
 use runs::Refusal;
-use runs::listeners::Started;
+use runs::commands::Started;
 use surfaces::queue::{Consume, Delivery, LEASE_MS};
 use surfaces::{Code, SurfaceError};
 use tokio::task::JoinSet;
@@ -116,7 +116,7 @@ async fn acknowledge(task: &TriggerTask, delivery: &Delivery) {
         task.retry_queue(|| async { task.queue.ack(&task.scope(), delivery.token.clone()).await }).await;
     // The claim may be deleted only if the message is gone. If it was delivered again, its new consumer needs the claim.
     if let Some(Ok(true)) = acked {
-        task.retry_store(|| task.runs.forget_message(&task.listener.tenant, &delivery.id)).await;
+        task.retry_store(|| task.runs.listeners().forget_message(&task.listener.tenant, &delivery.id)).await;
     }
 }
 

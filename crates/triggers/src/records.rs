@@ -8,7 +8,8 @@ use std::time::Duration;
 use canon::digest::Digest;
 use ports::runs::Change;
 use runs::Refusal;
-use runs::listeners::{Started, first_move};
+use runs::commands::Started;
+use runs::listeners::first_move;
 use serde_json::json;
 use surfaces::Scope;
 use surfaces::queue::{DEAD_LETTERS, ReadFrom, Record};
@@ -79,7 +80,7 @@ pub(super) async fn listen(task: Arc<TriggerTask>) {
 }
 
 async fn stored_position(task: &TriggerTask) -> Option<Option<String>> {
-    task.retry_store(|| task.runs.listener_position(&task.listener)).await
+    task.retry_store(|| task.runs.listeners().position(&task.listener)).await
 }
 
 /// The position where reading starts. For a stream that is read from its end, registration stores the position, unless the server did not
@@ -103,7 +104,7 @@ async fn first_position(task: &TriggerTask) -> Option<Option<String>> {
         }
     };
     let moved = first_move(&task.listener.tenant, &task.listener.workflow_id, trigger, end);
-    task.retry_store(|| task.runs.move_listener(moved.clone())).await?;
+    task.retry_store(|| task.runs.listeners().move_position(moved.clone())).await?;
     stored_position(task).await
 }
 
@@ -156,7 +157,7 @@ async fn dead_letter(task: &TriggerTask, record: &Record, moved: &Change, refusa
     if published.await.is_none() {
         return Position::Ending;
     }
-    match task.retry_store(|| task.runs.move_listener(moved.clone())).await {
+    match task.retry_store(|| task.runs.listeners().move_position(moved.clone())).await {
         None => Position::Ending,
         Some(true) => {
             task.report_dead_letter(&record.id, &reason);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use canon::time::Timestamp;
 use ports::runs::Change;
-use runs::listeners::{Listener, Started};
+use runs::commands::Started;
+use runs::listeners::Listener;
 use runs::{Refusal, Runs};
 use serde_json::Value;
 use surfaces::queue::Queue;
@@ -55,7 +56,7 @@ impl TriggerTask {
     }
 
     pub(super) fn scope(&self) -> Scope {
-        Scope::new(self.tenant.clone(), Timestamp(self.runs.now().0))
+        Scope::new(self.tenant.clone(), Timestamp(self.runs.records().now().0))
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -85,8 +86,11 @@ impl TriggerTask {
     ) -> StartResult {
         let mut backoff = Backoff::new();
         loop {
-            let started =
-                self.runs.start_by_message(&self.listener, message_id, payload, moved.cloned()).await;
+            let started = self
+                .runs
+                .commands()
+                .start_by_message(&self.listener, message_id, payload, moved.cloned())
+                .await;
             let refusal = match started {
                 Ok(started) => return StartResult::Started(started),
                 Err(refusal) => refusal,

@@ -18,19 +18,22 @@ const MAX_REASON: usize = 1024;
 
 pub(crate) async fn cancel(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().cancel(&call.caller, run_id, reason(&call)?, Direct).await?;
+    call.runs().commands().cancel(&call.caller, run_id, reason(&call)?, Direct).await?;
     back(&call, run_id, "cancelled")
 }
 
 pub(crate) async fn pause(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), Direct).await?;
+    call.runs()
+        .commands()
+        .pause(&call.caller, run_id, reason(&call)?, DrainPolicy::default(), Direct)
+        .await?;
     back(&call, run_id, "paused")
 }
 
 pub(crate) async fn resume(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    call.runs().resume(&call.caller, run_id, reason(&call)?, Direct).await?;
+    call.runs().commands().resume(&call.caller, run_id, reason(&call)?, Direct).await?;
     back(&call, run_id, "resumed")
 }
 
@@ -49,7 +52,7 @@ pub(crate) async fn fork(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
             ));
         }
     };
-    let forked = call.runs().fork(&call.caller, run_id, NewFork { from, way }, Direct).await?;
+    let forked = call.runs().commands().fork(&call.caller, run_id, NewFork { from, way }, Direct).await?;
     back(&call, &forked.run_id, "forked")
 }
 

@@ -81,8 +81,8 @@ fn whom(waiting: &InterruptView) -> String {
 /// All open requests of one run.
 pub(crate) async fn one(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    let open = call.runs().open_interrupts(&call.caller, run_id).await?;
-    let definition = call.runs().definition_of(&call.caller, run_id).await?;
+    let open = call.runs().queries().open_interrupts(&call.caller, run_id).await?;
+    let definition = call.runs().queries().definition_of(&call.caller, run_id).await?;
     let wanted = call.query.text("node");
     let shown: Vec<&Interrupt> =
         open.iter().filter(|open| wanted.is_none_or(|node| open.node_id == node)).collect();
@@ -348,7 +348,7 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
     let run_id = &call.run_id()?;
     let form = &call.form;
     let node = form.text("node").unwrap_or_default();
-    let open = call.runs().open_interrupts(&call.caller, run_id).await?;
+    let open = call.runs().queries().open_interrupts(&call.caller, run_id).await?;
     // Checks the id of the request that was shown, so that a response never applies to a later
     // request of the same node.
     let interrupt =
@@ -359,9 +359,14 @@ pub(crate) async fn answer(call: Arc<PageRequest>) -> Result<PageResponse, Refus
         return Err(Refusal::new(ApiCode::InterruptAlreadyResolved, message));
     };
     let value = resume_value(&call, interrupt)?;
-    call.runs().resolve(&call.caller, run_id, &NodeId::new(node), value, Direct).await?;
-    let still_open =
-        call.runs().open_interrupts(&call.caller, run_id).await?.iter().any(|open| open.id == interrupt.id);
+    call.runs().commands().resolve(&call.caller, run_id, &NodeId::new(node), value, Direct).await?;
+    let still_open = call
+        .runs()
+        .queries()
+        .open_interrupts(&call.caller, run_id)
+        .await?
+        .iter()
+        .any(|open| open.id == interrupt.id);
     let done = if still_open { "voted" } else { "answered" };
     super::actions::back(&call, run_id, done)
 }

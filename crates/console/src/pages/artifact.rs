@@ -17,7 +17,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let run_id = &call.run_id()?;
     let missing = || Refusal::new(ApiCode::NotFound, "Artifact not found. Name the artifact with `id`.");
     let id = &call.query.text("id").map(ArtifactId::new).ok_or_else(missing)?;
-    let bytes = call.runs().artifact(&call.caller, run_id, id).await?;
+    let bytes = call.runs().artifacts().read(&call.caller, run_id, id).await?;
     if call.query.text("download").is_some() {
         return Ok(PageResponse::File(format!("{id}.json"), bytes.to_vec()));
     }

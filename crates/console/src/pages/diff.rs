@@ -24,7 +24,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
             "Name the run to compare with in `with`, or use Compare on the run's page.",
         ));
     };
-    let difference = call.runs().difference(&call.caller, run_id, &RunId::new(other)).await?;
+    let difference = call.runs().queries().difference(&call.caller, run_id, &RunId::new(other)).await?;
     let link = |run_id: &str| call.link(RUN, &[("runId", run_id)]);
     let run_id = run_id.as_str();
     let page = Page::new("Compare", body(&call, run_id, other, &difference));

@@ -19,10 +19,10 @@ const SHORT: usize = 480;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let run_id = &call.run_id()?;
-    let (status, end) = call.runs().status(&call.caller, run_id).await?;
+    let (status, end) = call.runs().queries().status(&call.caller, run_id).await?;
     let run = call.link(RUN, &[("runId", run_id.as_str())]);
     if let Some(sequence) = call.query.number("event") {
-        let (events, _) = call.runs().event_page(&call.caller, run_id, sequence, 1).await?;
+        let (events, _) = call.runs().queries().event_page(&call.caller, run_id, sequence, 1).await?;
         let missing = || Refusal::new(ApiCode::NotFound, "Event not found in this run.");
         let event = events.first().filter(|event| event.sequence == sequence).ok_or_else(missing)?;
         let page = Page::new(format!("Event {sequence}"), whole(&call, event));
@@ -30,7 +30,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     }
     let from = call.query.number("from").unwrap_or(0).min(end);
     let limit = usize::try_from(PAGE).unwrap_or(usize::MAX);
-    let (events, more) = call.runs().event_page(&call.caller, run_id, from, limit).await?;
+    let (events, more) = call.runs().queries().event_page(&call.caller, run_id, from, limit).await?;
     let next = events.last().filter(|_| more).map(|event| event.sequence + 1);
     let body = html! { (paging(&call, from, next, end)) (call.live("events", &table(&call, &events))) (paging(&call, from, next, end)) };
     let wake = if more || status.is_terminal() { Wake::Never } else { Wake::Run(run_id.clone()) };

@@ -17,7 +17,7 @@ const REVOKE: &str = "builtin-interlock-keys:routes/revoke";
 const LISTED: usize = 100;
 
 pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
-    let mut keys: Vec<ApiKey> = call.runs().keys().await?.into_iter().map(|(_, key)| key).collect();
+    let mut keys: Vec<ApiKey> = call.runs().keys().all().await?.into_iter().map(|(_, key)| key).collect();
     keys.retain(|key| key.tenant == call.caller.tenant);
     keys.sort_by(|left, right| right.created_at.cmp(&left.created_at).then_with(|| left.id.cmp(&right.id)));
     let body = html! {
@@ -32,7 +32,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
 /// Revokes a key permanently.
 pub(crate) async fn revoke(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = call.param("keyId")?;
-    call.runs().revoke_key(&call.caller, id).await?;
+    call.runs().keys().revoke(&call.caller, id).await?;
     let list = call.link(LIST, &[]).unwrap_or_else(|| BASE.to_owned());
     Ok(PageResponse::See(format!("{list}?done=revoked")))
 }

@@ -31,8 +31,9 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
         let body = html! { p.notice { "Your key cannot read runs. Use the menu to open the pages that it can read." } (layout::fallbacks(&call, None)) };
         return Ok(Page::new("Overview", body).into());
     }
-    let list =
-        async |filter: RunFilter| call.runs().views(&call.caller, &filter, SHOWN).await.map(|(runs, _)| runs);
+    let list = async |filter: RunFilter| {
+        call.runs().queries().views(&call.caller, &filter, SHOWN).await.map(|(runs, _)| runs)
+    };
     let mut waiting = list(RunFilter { waiting: true, ..RunFilter::default() }).await?;
     // A parent that waits for its child has no request to answer.
     waiting.retain(|run| run.interrupt.is_some());

@@ -40,10 +40,10 @@ pub(super) struct View {
 impl View {
     pub(super) async fn read(call: &PageRequest) -> Result<Self, Refusal> {
         let run_id = &call.run_id()?;
-        let (run, next_sequence) = call.runs().view(&call.caller, run_id).await?;
-        let definition = call.runs().definition_of(&call.caller, run_id).await?;
+        let (run, next_sequence) = call.runs().queries().view(&call.caller, run_id).await?;
+        let definition = call.runs().queries().definition_of(&call.caller, run_id).await?;
         let artifacts = if call.may(Scope::ArtifactsRead) {
-            call.runs().artifact_ids(&call.caller, run_id).await?
+            call.runs().artifacts().ids(&call.caller, run_id).await?
         } else {
             Vec::new()
         };

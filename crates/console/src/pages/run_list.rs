@@ -60,10 +60,10 @@ pub(super) async fn read(
     filter: &RunFilter,
     limit: usize,
 ) -> Result<(Vec<RunView>, Option<ListCursor>), Refusal> {
-    match call.runs().views(&call.caller, filter, limit).await {
+    match call.runs().queries().views(&call.caller, filter, limit).await {
         Err(refusal) if filter.after.is_some() && refusal.code == ApiCode::ValidationError => {
             let first = RunFilter { after: None, ..filter.clone() };
-            call.runs().views(&call.caller, &first, limit).await
+            call.runs().queries().views(&call.caller, &first, limit).await
         }
         read => read,
     }

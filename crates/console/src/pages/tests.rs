@@ -106,7 +106,7 @@ impl TestHost {
             revoked_at: None,
             session: None,
         };
-        self.runs.put_key(hash, &key).await.unwrap();
+        self.runs.keys().put(hash, &key).await.unwrap();
         let sessions =
             Sessions::new(vec![SECRET], false, Arc::new(SystemEntropy), EndedSessions::in_memory());
         let cookie = sessions.begin(hash, Timestamp(SystemClock.now_ms())).unwrap();
@@ -552,7 +552,7 @@ async fn run_and_guided_workflows_are_listed_with_their_problems() {
     std::fs::write(site.folder.path().join("flows/broken.json"), "{\"id\": \"project.broken\"}").unwrap();
     let admin = site.admin().await;
     let caller = boss();
-    site.runs.register(&caller, &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    site.runs.definitions().register(&caller, &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
     let list = site.page(&admin, "/workflows").await;
     for shown in ["hello", "wr.change_review", "project.release", "shadows 1", "broken.json", "invalid"] {
         assert!(list.contains(shown), "{shown} in {list}");
@@ -589,9 +589,9 @@ fn hello() -> Value {
 async fn a_workspace_is_visible_to_callers_who_may_see_its_run() {
     let site = TestHost::new();
     let admin = site.admin().await;
-    site.runs.register(&boss(), &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    site.runs.definitions().register(&boss(), &hello()).await.unwrap_or_else(|refusal| panic!("{refusal:?}"));
     let new = NewRun::of(WorkflowId::new("hello"));
-    let created = site.runs.create(&boss(), new, Creation::default(), Direct).await.unwrap();
+    let created = site.runs.commands().create(&boss(), new, Creation::default(), Direct).await.unwrap();
     let run = created.run_id.as_str();
     let root = site.folder.path().join("data/workspaces").join(run).join("review");
     apply(&root);

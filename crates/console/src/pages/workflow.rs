@@ -26,8 +26,9 @@ const PROBLEMS: usize = 40;
 pub(crate) async fn run(call: Arc<PageRequest>) -> Result<PageResponse, Refusal> {
     let id = WorkflowId::new(call.param("workflowId")?);
     let reading = Arc::clone(&call);
-    let look = guided::blocking(move || guided::wait_for(reading.runs().workflow_look(&reading.caller, &id)))
-        .await?;
+    let look =
+        guided::blocking(move || guided::wait_for(reading.runs().definitions().look(&reading.caller, &id)))
+            .await?;
     let body = html! {
         (checked(&look))
         section.panel {

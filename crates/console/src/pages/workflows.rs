@@ -26,10 +26,11 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let from = call.query.number("from").and_then(|from| usize::try_from(from).ok()).unwrap_or_default();
     let reading = Arc::clone(&call);
     let (runs, total) = guided::blocking(move || {
-        let ids = guided::wait_for(reading.runs().workflows(&reading.caller))?;
+        let ids = guided::wait_for(reading.runs().definitions().workflows(&reading.caller))?;
         let total = ids.len();
         let page = ids.into_iter().skip(from).take(PAGE);
-        let looks = page.map(|(id, _)| guided::wait_for(reading.runs().workflow_look(&reading.caller, &id)));
+        let looks =
+            page.map(|(id, _)| guided::wait_for(reading.runs().definitions().look(&reading.caller, &id)));
         Ok((looks.collect::<Result<Vec<_>, _>>()?, total))
     })
     .await?;

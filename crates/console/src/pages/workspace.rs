@@ -23,7 +23,7 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let node_id = call.param("nodeId")?.to_owned();
     let asked = call.query.text("drift").is_some();
     let reading = Arc::clone(&call);
-    call.runs().status(&call.caller, &RunId::new(run_id.as_str())).await?;
+    call.runs().queries().status(&call.caller, &RunId::new(run_id.as_str())).await?;
     let look = guided::blocking(move || {
         let look = reading.console.workspaces.look(&run_id, &node_id, asked, reading.now.0);
         look.map_err(|cause| unreadable(&cause))

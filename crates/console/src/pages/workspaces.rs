@@ -25,8 +25,9 @@ pub(crate) async fn show(call: Arc<PageRequest>) -> Result<PageResponse, Refusal
     let reading = Arc::clone(&call);
     let list = guided::blocking(move || {
         // A workspace is visible only to callers who may see its run.
-        let is_visible =
-            |run: &str| guided::wait_for(reading.runs().status(&reading.caller, &RunId::new(run))).is_ok();
+        let is_visible = |run: &str| {
+            guided::wait_for(reading.runs().queries().status(&reading.caller, &RunId::new(run))).is_ok()
+        };
         let list = reading.console.workspaces.list(&is_visible, (first, PAGE), reading.now.0);
         list.map_err(|cause| unreadable(&cause))
     })

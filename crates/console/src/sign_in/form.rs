@@ -52,7 +52,7 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
     }
     let key = form.text("key").filter(|key| key.len() <= MAX_KEY_BYTES).unwrap_or_default();
     // Keys are looked up by hash, so the timing reveals nothing about similar keys.
-    if let Err(refusal) = console.runs.authenticate(key).await {
+    if let Err(refusal) = console.runs.keys().authenticate(key).await {
         // Only failures count against the limits. A valid key always works, even if others behind
         // the same address fail.
         let peer = parts.extensions.get::<IpAddr>().map(ToString::to_string).unwrap_or_default();

@@ -140,7 +140,7 @@ pub(super) async fn follow(console: &Shared, parts: &Parts, code: &str, form: Op
 }
 
 async fn enter(console: &Shared, target: &Target) -> Result<Response, Refusal> {
-    console.runs.authenticate_hash(target.key).await?;
+    console.runs.keys().authenticate_hash(target.key).await?;
     let cookie = begin(console, target.key)?;
     let mut response = see(&target.address);
     response.headers_mut().insert(SET_COOKIE, cookie);
@@ -149,7 +149,7 @@ async fn enter(console: &Shared, target: &Target) -> Result<Response, Refusal> {
 
 async fn is_signed_in(console: &Shared, headers: &HeaderMap) -> bool {
     match console.sessions.session(headers, console.now()) {
-        Some(session) => console.runs.authenticate_hash(session.key).await.is_ok(),
+        Some(session) => console.runs.keys().authenticate_hash(session.key).await.is_ok(),
         None => false,
     }
 }

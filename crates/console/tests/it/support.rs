@@ -149,10 +149,10 @@ impl Site {
             scopes: Scope::ALL.to_vec(),
             test: false,
         };
-        self.runs.register(&caller, workflow).await.unwrap();
+        self.runs.definitions().register(&caller, workflow).await.unwrap();
         let inputs = inputs.as_object().unwrap().clone();
         let new = NewRun { inputs, ..NewRun::of(WorkflowId::new(workflow["id"].as_str().unwrap())) };
-        let created = self.runs.create(&caller, new, Creation::default(), Direct).await.unwrap();
+        let created = self.runs.commands().create(&caller, new, Creation::default(), Direct).await.unwrap();
         created.run_id.as_str().to_owned()
     }
 
@@ -183,7 +183,7 @@ pub(crate) async fn put_key(
         revoked_at,
         session: None,
     };
-    runs.put_key(keys::hash(text), &key).await.unwrap();
+    runs.keys().put(keys::hash(text), &key).await.unwrap();
 }
 
 /// A workflow with a chain of nodes.

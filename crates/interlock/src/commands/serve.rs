@@ -188,8 +188,8 @@ pub(crate) async fn serve(
     // Collect unfinished runs before the first request is accepted: later runs are not recovered.
     // They are recovered while requests are served, so that a run with a slow recovery can be
     // cancelled; `/readyz` reports when all of them continue.
-    runs.find_unrecovered().await.map_err(|refusal| refused(&refusal))?;
-    for lost in runs.lost_audit_entries().await.map_err(|refusal| refused(&refusal))? {
+    runs.engine().find_unrecovered().await.map_err(|refusal| refused(&refusal))?;
+    for lost in runs.audit().lost_entries().await.map_err(|refusal| refused(&refusal))? {
         tracing::error!(
             tenant = lost.tenant.as_str(),
             from = lost.from,
@@ -229,12 +229,12 @@ pub(crate) async fn serve(
     let recovering = tokio::spawn(keep(&runs, recover));
     let background = [
         tokio::spawn(workflows::watch(runs.clone(), arguments.workflows.clone(), loaded, fixtures)),
-        tokio::spawn(keep(&runs, |runs| async move { runs.keep_time().await })),
-        tokio::spawn(keep(&runs, |runs| async move { runs.keep_sessions().await })),
-        tokio::spawn(keep(&runs, |runs| async move { runs.keep_delivering().await })),
+        tokio::spawn(keep(&runs, |runs| async move { runs.engine().keep_time().await })),
+        tokio::spawn(keep(&runs, |runs| async move { runs.engine().keep_sessions().await })),
+        tokio::spawn(keep(&runs, |runs| async move { runs.webhooks().keep_delivering().await })),
         tokio::spawn(keep(&runs, |runs| async move { limits::keep(&runs, limits.retention).await })),
     ];
-    let signing = tokio::spawn(keep(&runs, |runs| async move { runs.keep_checkpoints().await }));
+    let signing = tokio::spawn(keep(&runs, |runs| async move { runs.audit().keep_checkpoints().await }));
     let listening = tokio::spawn(keep(&runs, |runs| async move { triggers::keep(&runs).await }));
     let stored = runs.clone();
     tokio::spawn(async move { triggers::warn_of_silent(&stored).await });
@@ -265,7 +265,7 @@ pub(crate) async fn serve(
 
 /// Continues all unfinished runs.
 async fn recover(runs: Runs) {
-    let recovered = runs.recover_found().await;
+    let recovered = runs.engine().recover_found().await;
     if recovered > 0 {
         tracing::info!(recovered, "unfinished runs continue");
     }

@@ -17,7 +17,6 @@ use serde_json::Value;
 use storage::disk::{Disk, DiskPath, RealDisk, publish, read};
 
 use super::checkpoint::Checkpoint;
-use crate::{Refusal, Runs};
 
 /// The folder in the data directory.
 const FOLDER: &str = "keys";
@@ -109,7 +108,7 @@ impl Anchors {
     }
 
     /// Writes a checkpoint that is in the database, unless the file has a newer one.
-    fn keep(&self, tenant: &Tenant, checkpoint: &Checkpoint) -> io::Result<()> {
+    pub(super) fn keep(&self, tenant: &Tenant, checkpoint: &Checkpoint) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_newer = self.of(tenant).at_sequence().is_none_or(|at| at < checkpoint.at_sequence());
         let bytes = match &mut *self.newest() {
@@ -125,49 +124,5 @@ impl Anchors {
         }
         let temporary = format!("{ANCHORS_FILE}.{}.tmp", self.disk.unique());
         publish(&*self.disk, &folder, &temporary, ANCHORS_FILE, &bytes)
-    }
-}
-
-/// The missing entries of an audit log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    pub tenant: Tenant,
-    /// The first missing entry.
-    pub from: u64,
-    /// The last signed entry.
-    pub to: u64,
-}
-
-impl Runs {
-    /// The anchored checkpoint of a log.
-    pub(super) fn anchor(&self, tenant: &Tenant) -> Anchor {
-        self.inner.options.anchors.as_ref().map_or(Anchor::None, |anchors| anchors.of(tenant))
-    }
-
-    /// Writes a checkpoint to the file. If that fails, the next checkpoint is written instead.
-    pub(super) async fn keep_anchor(&self, tenant: &Tenant, checkpoint: Checkpoint) {
-        let (runs, tenant) = (self.clone(), tenant.to_owned());
-        let kept = tokio::task::spawn_blocking(move || match runs.inner.options.anchors.as_ref() {
-            Some(anchors) => anchors.keep(&tenant, &checkpoint),
-            None => Ok(()),
-        });
-        let _ = kept.await;
-    }
-
-    /// The logs that end before their last signed entry.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn lost_audit_entries(&self) -> Result<Vec<Lost>, Refusal> {
-        let tenants = self.inner.options.anchors.as_ref().map(Anchors::tenants).unwrap_or_default();
-        let mut lost = Vec::new();
-        for tenant in tenants {
-            let Some(to) = self.anchor(&tenant).at_sequence() else { continue };
-            let next = self.store().audit_end(&tenant).await?.map_or(0, |end| end + 1);
-            if next <= to {
-                lost.push(Lost { tenant, from: next, to });
-            }
-        }
-        Ok(lost)
     }
 }

@@ -2,19 +2,20 @@
 
 use serde_json::json;
 
-use crate::{Caller, Refusal, Runs};
+use super::Audit;
+use crate::{Caller, Refusal};
 
 /// The maximum length of a recorded route, in bytes.
 const MAX_ROUTE_BYTES: usize = 256;
 
-impl Runs {
+impl Audit {
     /// Records a refused request: in the log of the tenant if the key names one, and otherwise in
     /// [the host's own log](super::HOST_LOG). `route` is the pattern of the route, never a path, which may contain a token. `status`
     /// is the status of the response. Clients without a key must not be able to fill the disk. So the caller of this function limits
     /// the rate, and passes in `left_out` how many preceding refusals were not recorded.
     ///
     /// If the log cannot be written, the request is still refused.
-    pub async fn audit_denied(
+    pub async fn denied(
         &self,
         caller: &Caller,
         refusal: &Refusal,
@@ -36,7 +37,7 @@ impl Runs {
         if left_out > 0 {
             details["leftOut"] = left_out.into();
         }
-        let entry = self.audited(caller, "request.denied", &details);
-        let _ = self.commit(vec![entry]).await;
+        let entry = self.records.audited(caller, "request.denied", &details);
+        let _ = self.records.commit(vec![entry]).await;
     }
 }

@@ -6,11 +6,11 @@ use canon::digest::Digest;
 use flow::id::Tenant;
 use serde_json::json;
 
-use super::PAGE;
 use super::anchor::Anchor;
 use super::checkpoint::Checkpoint;
 use super::merkle::Tree;
-use crate::{ApiCode, Caller, Refusal, Runs};
+use super::{Audit, PAGE};
+use crate::{ApiCode, Caller, Refusal};
 
 /// The maximum number of entries that one request verifies: a few seconds of work. A range may be longer if the log is not.
 pub const MAX_VERIFIED: u64 = 1 << 20;
@@ -42,24 +42,24 @@ pub struct Anomaly {
     pub actual: Digest,
 }
 
-impl Runs {
+impl Audit {
     /// Verifies a range of the caller's audit log, both ends included. Without a range, it verifies the whole log, up to the limit of
     /// one request. The whole log ends with the last entry or the last signed one, whichever is later. A range may exceed that.
     ///
     /// # Errors
     /// If the range ends before it begins, it has more than [`MAX_VERIFIED`] entries of the log, or the store cannot be read.
-    pub async fn audit_verify(
+    pub async fn verify(
         &self,
         caller: &Caller,
         from: Option<u64>,
         to: Option<u64>,
     ) -> Result<AuditReport, Refusal> {
         let tenant = &caller.tenant;
-        let end = self.store().audit_end(tenant).await?;
+        let end = self.records.store().audit_end(tenant).await?;
         let from = from.unwrap_or(0);
         let furthest = from.saturating_add(MAX_VERIFIED - 1);
-        let anchor = self.anchor(tenant);
-        let signed = self.store().audit_checkpoint_before(tenant, u64::MAX).await?.map(|(at, _)| at);
+        let anchor = self.signer.anchor(tenant);
+        let signed = self.records.store().audit_checkpoint_before(tenant, u64::MAX).await?.map(|(at, _)| at);
         let signed = signed.max(anchor.at_sequence());
         let last = end.max(signed).unwrap_or(0);
         let to = to.unwrap_or_else(|| last.clamp(from, furthest));
@@ -86,7 +86,7 @@ impl Runs {
         let missing = missing.filter(|(first, last)| first <= last);
         walk.forged |= missing.is_some();
         for checkpoint in &mut checkpoints {
-            checkpoint.sign_root(&self.inner.options.audit_key);
+            checkpoint.sign_root(self.signer.key());
         }
         Ok(AuditReport {
             from,
@@ -112,7 +112,7 @@ impl Runs {
         if !(from..=to).contains(&at) {
             return;
         }
-        walk.forged |= !anchor.is_signed_by(&self.inner.options.audit_key);
+        walk.forged |= !anchor.is_signed_by(self.signer.key());
         match checkpoints.binary_search_by_key(&at, Checkpoint::at_sequence) {
             Ok(place) => walk.forged |= checkpoints[place] != anchor,
             // The anchor was in the database when it was written to the file.
@@ -131,8 +131,8 @@ impl Runs {
         to: u64,
         walk: &mut Walk,
     ) -> Result<Vec<Checkpoint>, Refusal> {
-        let key = &self.inner.options.audit_key;
-        if let Some((at, document)) = self.store().audit_checkpoint_before(tenant, from).await? {
+        let key = self.signer.key();
+        if let Some((at, document)) = self.records.store().audit_checkpoint_before(tenant, from).await? {
             match Checkpoint::read(&document) {
                 Some(before) if before.at_sequence() == at && before.is_signed_by(key) => {
                     walk.tree = before.tree;
@@ -142,7 +142,7 @@ impl Runs {
         }
         let limit = usize::try_from(MAX_VERIFIED).unwrap_or(usize::MAX);
         let mut found = Vec::new();
-        for (at, document) in self.store().audit_checkpoints(tenant, from, to, limit).await? {
+        for (at, document) in self.records.store().audit_checkpoints(tenant, from, to, limit).await? {
             match Checkpoint::read(&document) {
                 Some(checkpoint) if checkpoint.at_sequence() == at => {
                     walk.forged |= !checkpoint.is_signed_by(key);
@@ -172,14 +172,14 @@ impl Runs {
             walk.tree.count()
         };
         if next > 0 {
-            let before = self.store().audit(tenant, next - 1, next - 1, 1).await?;
+            let before = self.records.store().audit(tenant, next - 1, next - 1, 1).await?;
             walk.previous = before.first().map(ports::runs::AuditEntry::link);
         } else {
             walk.previous = Some(Digest::of_bytes(b""));
         }
         let mut expected_sequence = next;
         while next <= to {
-            let entries = self.store().audit(tenant, next, to, PAGE).await?;
+            let entries = self.records.store().audit(tenant, next, to, PAGE).await?;
             let Some(last) = entries.last() else { return Ok(()) };
             next = last.sequence + 1;
             for entry in entries {

@@ -17,7 +17,7 @@ const REMEMBERED: usize = 10_000;
 /// The cached API keys. The cache is cleared when this process stores a key. Unknown keys are not cached, so that a new key is
 /// valid immediately.
 #[derive(Default)]
-pub(in super::super) struct KnownKeys {
+pub(super) struct KnownKeys {
     known: Mutex<Known>,
     /// Changes whenever this process stores a key.
     recorded: watch::Sender<u64>,
@@ -59,7 +59,7 @@ impl KnownKeys {
     }
 
     /// Clears the cache, because a key was stored.
-    pub(in super::super) fn forget(&self) {
+    pub(super) fn forget(&self) {
         let mut known = self.known();
         known.changes += 1;
         known.keys.clear();

@@ -5,17 +5,18 @@ use std::time::Duration;
 use canon::digest::Digest;
 use tokio::time::sleep;
 
-use super::{ApiCode, Caller, Refusal, Runs};
+use super::Keys;
+use crate::{ApiCode, Caller, Refusal};
 
 /// How often the key of an open stream is looked up again. Changes by this process are noticed immediately; this interval is for
 /// keys that expire, and for keys that another process revokes.
 const LOOKED_UP_EVERY: Duration = Duration::from_secs(1);
 
-impl Runs {
+impl Keys {
     /// Waits until the key with this hash no longer grants a caller what it did: it was revoked, expired, or its scopes changed.
     /// Returns the reason.
-    pub async fn key_ended(&self, hash: Digest, caller: &Caller) -> Refusal {
-        let mut recorded = self.inner.known_keys.recorded();
+    pub async fn ended(&self, hash: Digest, caller: &Caller) -> Refusal {
+        let mut recorded = self.known.recorded();
         loop {
             // Before the key is looked up, so that a change in between is not missed.
             recorded.mark_unchanged();

@@ -7,8 +7,8 @@ use flow::id::{RunId, SubscriptionId};
 use ports::runs::{Change, Delivery};
 use serde_json::{Value, json};
 
-use super::{Webhook, put};
-use crate::{ApiCode, Caller, Refusal, Respond, Runs};
+use super::{Webhook, Webhooks, put};
+use crate::{ApiCode, Caller, Refusal, Respond};
 
 /// The maximum number of dead letters of a subscription. Older ones are deleted.
 pub const MAX_DEAD_LETTERS: usize = 1000;
@@ -44,7 +44,7 @@ impl DeadLetter {
     }
 }
 
-impl Runs {
+impl Webhooks {
     /// The dead letters of a subscription, newest first.
     ///
     /// # Errors
@@ -56,7 +56,8 @@ impl Runs {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, Refusal> {
         self.own_webhook(caller, webhook_id).await?;
-        let buried = self.store().abandoned_deliveries(webhook_id, limit.min(MAX_DEAD_LETTERS)).await?;
+        let buried =
+            self.records.store().abandoned_deliveries(webhook_id, limit.min(MAX_DEAD_LETTERS)).await?;
         Ok(buried.into_iter().map(DeadLetter::of).collect())
     }
 
@@ -72,12 +73,12 @@ impl Runs {
         delivery_id: &str,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let _place = self.admit()?;
-        if let Some(response) = respond.replayed(self).await? {
+        let _place = self.records.admit()?;
+        if let Some(response) = respond.replayed(&self.records).await? {
             return Ok(response);
         }
         let webhook = self.own_webhook(caller, webhook_id).await?;
-        let buried = self.store().abandoned_deliveries(webhook_id, MAX_DEAD_LETTERS).await?;
+        let buried = self.records.store().abandoned_deliveries(webhook_id, MAX_DEAD_LETTERS).await?;
         if !buried.iter().any(|(delivery, _)| delivery.delivery_id == delivery_id) {
             let message = "the webhook has no dead letter with this id; GET \
                            /v1/webhooks/{webhookId}/dead-letters lists all of them";
@@ -85,16 +86,16 @@ impl Runs {
         }
         let about = json!({"webhookId": webhook_id, "deliveryId": delivery_id});
         let mut changes = vec![
-            Change::RequeueDelivery { delivery_id: delivery_id.to_owned(), due: self.now() },
-            self.audited(caller, "webhook.redeliver", &about),
+            Change::RequeueDelivery { delivery_id: delivery_id.to_owned(), due: self.records.now() },
+            self.records.audited(caller, "webhook.redeliver", &about),
         ];
         if webhook.failed {
             changes.push(put(&caller.tenant, webhook_id, &Webhook { failed: false, ..webhook })?);
         }
-        let response = self.commit_response(changes, &respond, ()).await;
-        self.inner.webhooks.forget(&caller.tenant);
-        self.inner.webhooks.breakers.lock().unwrap_or_else(PoisonError::into_inner).remove(webhook_id);
-        self.inner.delivery_queued.notify_one();
+        let response = self.records.commit_response(changes, &respond, ()).await;
+        self.forget(&caller.tenant);
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner).remove(webhook_id);
+        self.queued.notify_one();
         response
     }
 }

@@ -1,7 +1,7 @@
 //! Processes the delivery queue: signs, posts, retries and buries deliveries.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use canon::time::Timestamp;
@@ -19,10 +19,10 @@ use system::causes;
 use super::breaker::{Breaker, next_attempt};
 use super::queue::CALLBACK;
 use super::versioned::UNPROJECTABLE;
-use super::{Webhook, put, standard};
-use crate::interrupts::Recipient;
-use crate::live::Loaded;
-use crate::{Refusal, Runs};
+use super::{Webhook, Webhooks, put, standard};
+use crate::Refusal;
+use crate::interrupt_tokens::Recipient;
+use crate::states::Loaded;
 
 /// How many deliveries are read from the queue at once.
 const BATCH: usize = 256;
@@ -48,17 +48,17 @@ struct Call {
     body: Vec<u8>,
 }
 
-impl Runs {
+impl Webhooks {
     /// Delivers due deliveries until the host is drained.
-    pub async fn keep_delivering(&self) {
-        while !self.is_stopping() {
+    pub async fn keep_delivering(self: &Arc<Self>) {
+        while !self.records.is_stopping() {
             // Registered before the store is read, so that a delivery that is queued meanwhile is not missed.
-            let queued = self.inner.delivery_queued.notified();
+            let queued = self.queued.notified();
             tokio::pin!(queued);
             queued.as_mut().enable();
-            let now = self.now();
-            let wait = match self.store().due_deliveries(now, BATCH).await {
-                Ok(due) if due.is_empty() => match self.store().next_delivery().await {
+            let now = self.records.now();
+            let wait = match self.records.store().due_deliveries(now, BATCH).await {
+                Ok(due) if due.is_empty() => match self.records.store().next_delivery().await {
                     Ok(next) => {
                         next.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.since(now).max(1)))
                     }
@@ -81,13 +81,13 @@ impl Runs {
             tokio::select! {
                 () = tokio::time::sleep(wait.min(LONGEST_SLEEP)) => {}
                 () = &mut queued => {}
-                () = self.stopped() => {}
+                () = self.records.stopped() => {}
             }
         }
     }
 
     /// Delivers a batch: sequentially for each subscriber, concurrently across subscribers. Returns whether the store recorded the results.
-    async fn deliver(&self, due: Vec<Delivery>) -> bool {
+    async fn deliver(self: &Arc<Self>, due: Vec<Delivery>) -> bool {
         let mut groups: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
         for delivery in due {
             // Each callback has its own address, so callbacks are not grouped.
@@ -100,16 +100,16 @@ impl Runs {
         let tasks: Vec<_> = groups
             .into_values()
             .map(|group| {
-                let runs = self.clone();
+                let webhooks = Arc::clone(self);
                 tokio::spawn(async move {
                     let began = Instant::now();
                     for delivery in group {
-                        if began.elapsed() > TURN || runs.is_stopping() {
+                        if began.elapsed() > TURN || webhooks.records.is_stopping() {
                             break;
                         }
                         let id = delivery.delivery_id.clone();
-                        let attempted = match runs.attempt(delivery).await {
-                            Ok(changes) => runs.commit(changes).await.map_err(Refusal::from),
+                        let attempted = match webhooks.attempt(delivery).await {
+                            Ok(changes) => webhooks.records.commit(changes).await.map_err(Refusal::from),
                             Err(refusal) => Err(refusal),
                         };
                         if let Err(refusal) = attempted {
@@ -138,7 +138,7 @@ impl Runs {
     /// If the store cannot be read. The delivery stays in the queue, and the attempt does not count.
     async fn attempt(&self, delivery: Delivery) -> Result<Vec<Change>, Refusal> {
         let done = vec![Change::DeleteDelivery { delivery_id: delivery.delivery_id.clone() }];
-        let now = self.now();
+        let now = self.records.now();
         if delivery.webhook_id == CALLBACK {
             let Some(call) = self.callback(&delivery).await? else { return Ok(done) };
             return Ok(match self.call(call).await {
@@ -146,7 +146,7 @@ impl Runs {
                 Err(error) => self.again_or_never(&delivery, &error.to_string(), &causes(&error)),
             });
         }
-        let found = self.store().webhook(&delivery.webhook_id).await?;
+        let found = self.records.store().webhook(&delivery.webhook_id).await?;
         let Some((tenant, webhook)) = found.and_then(|(tenant, document)| {
             Some((tenant, serde_json::from_slice::<Webhook>(&document).ok()?))
         }) else {
@@ -184,13 +184,13 @@ impl Runs {
                 let mut changes = self.again_or_never(&delivery, &error.to_string(), &causes(&error));
                 if self.with_breaker(&delivery.webhook_id, |breaker| breaker.failed(now)) {
                     // Read again, because its secret may have been rotated during the call.
-                    let found = self.store().webhook(&delivery.webhook_id).await?;
+                    let found = self.records.store().webhook(&delivery.webhook_id).await?;
                     let webhook = found.and_then(|(_, document)| serde_json::from_slice(&document).ok());
                     let failed = webhook.map(|webhook| Webhook { failed: true, ..webhook });
                     changes.extend(
                         failed.map(|failed| put(&tenant, &delivery.webhook_id, &failed)).transpose()?,
                     );
-                    self.inner.webhooks.forget(&tenant);
+                    self.forget(&tenant);
                 }
                 changes
             }
@@ -199,12 +199,12 @@ impl Runs {
     }
 
     fn with_breaker<T>(&self, webhook_id: &SubscriptionId, ask: impl FnOnce(&mut Breaker) -> T) -> T {
-        let mut breakers = self.inner.webhooks.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         ask(breakers.entry(webhook_id.to_owned()).or_default())
     }
 
     async fn call(&self, call: Call) -> Result<(), CallError> {
-        let outbound = &self.inner.options.outbound;
+        let outbound = &self.outbound;
         let target = outbound.check(&call.url)?;
         let mut headers = vec![("user-agent", AGENT), ("content-type", "application/json")];
         headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
@@ -216,20 +216,20 @@ impl Runs {
     /// Schedules a retry, or buries the delivery if no attempts are left. The dead letter has the reason; the cause is only logged.
     fn again_or_never(&self, delivery: &Delivery, reason: &str, cause: &str) -> Vec<Change> {
         let attempts = delivery.attempts.saturating_add(1);
-        let next = next_attempt(attempts, self.now());
+        let next = next_attempt(attempts, self.records.now());
         // Do not log the address: it may contain a secret.
         tracing::warn!(
             delivery.id = delivery.delivery_id,
             webhook.id = delivery.webhook_id.as_str(),
             attempt = attempts,
-            retry_in_ms = next.map(|due| due.since(self.now())),
+            retry_in_ms = next.map(|due| due.since(self.records.now())),
             cause,
             "a delivery failed",
         );
         let put = Change::PutDelivery {
             delivery_id: delivery.delivery_id.clone(),
             webhook_id: delivery.webhook_id.clone(),
-            due: next.unwrap_or(self.now()),
+            due: next.unwrap_or(self.records.now()),
             attempts,
             body: delivery.body.clone(),
         };
@@ -244,7 +244,7 @@ impl Runs {
         Change::AbandonDelivery {
             delivery_id: delivery.delivery_id.clone(),
             reason: reason.to_owned(),
-            at: self.now(),
+            at: self.records.now(),
         }
     }
 
@@ -255,7 +255,7 @@ impl Runs {
     async fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
         let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
-        match self.load(&RunId::new(text("runId"))).await {
+        match self.states.load(&RunId::new(text("runId"))).await {
             Ok(loaded) => Ok(self.callback_of(delivery, &loaded, text("nodeId"), text("interruptId")).await),
             Err(refusal) if refusal.is_host_failure() => Err(refusal),
             // The run was deleted.
@@ -275,7 +275,7 @@ impl Runs {
         let interrupt = loaded.state.interrupts.get(node_id).filter(|open| open.id == interrupt_id)?;
         let may_respond = self.callback_may_respond(genesis).await;
         let recipient = Recipient { principal: &genesis.principal, may_respond };
-        let token = self.sign(loaded, interrupt, &recipient)?;
+        let token = self.tokens.sign(loaded, interrupt, &recipient)?;
         let body = json!({
             "runId": run_id,
             "nodeId": interrupt.node_id,
@@ -284,7 +284,7 @@ impl Runs {
                 "kind": interrupt.kind,
                 "key": interrupt.key,
                 "data": interrupt.data,
-                "callbackUrl": format!("{}/v1/interrupts/{token}", self.public_url()),
+                "callbackUrl": format!("{}/v1/interrupts/{token}", self.public_url),
                 "interruptToken": token,
             },
         });
@@ -303,9 +303,9 @@ impl Runs {
         let mut fork = genesis.fork.clone();
         for _ in 0..MAX_FORKS {
             let Some(source) = fork.take() else {
-                return self.may_respond(&genesis.tenant, &genesis.principal).await.unwrap_or(false);
+                return self.keys.may_respond(&genesis.tenant, &genesis.principal).await.unwrap_or(false);
             };
-            match self.genesis_of(&source.source_run_id).await {
+            match self.states.genesis_of(&source.source_run_id).await {
                 Ok(source) if source.principal == genesis.principal => fork = source.fork,
                 Ok(_) | Err(_) => return false,
             }

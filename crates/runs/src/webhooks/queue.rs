@@ -10,14 +10,13 @@ use ports::runs::Change;
 use serde_json::json;
 use system::causes;
 
-use super::{Subscriptions, Webhook};
-use crate::Runs;
-use crate::feed::shown;
+use super::{Subscriptions, Webhook, Webhooks};
+use crate::states::shown;
 
 /// The reserved subscription id for a run's callback address. No subscription has it.
 pub(super) const CALLBACK: &str = "callback";
 
-impl Runs {
+impl Webhooks {
     /// The subscribers to the events of a run. A replay has none: its events were delivered when they happened.
     pub(crate) async fn subscribers(&self, genesis: &Genesis) -> Subscriptions {
         if is_replay(genesis) {
@@ -36,6 +35,11 @@ impl Runs {
                 Subscriptions::default()
             }
         }
+    }
+
+    /// Wakes the loop that delivers, because a delivery was committed.
+    pub(crate) fn notify_queued(&self) {
+        self.queued.notify_one();
     }
 
     /// Adds the deliveries for events to a commit.
@@ -64,7 +68,7 @@ impl Runs {
                 changes.push(Change::PutDelivery {
                     delivery_id: format!("{webhook_id}:{}", event_id(&genesis.run_id, event.sequence)),
                     webhook_id: webhook_id.clone(),
-                    due: self.now(),
+                    due: self.records.now(),
                     attempts: 0,
                     body: body.into_bytes().into(),
                 });
@@ -82,7 +86,7 @@ impl Runs {
             changes.push(Change::PutDelivery {
                 delivery_id: format!("{CALLBACK}:{}", interrupt.id),
                 webhook_id: SubscriptionId::new(CALLBACK),
-                due: self.now(),
+                due: self.records.now(),
                 attempts: 0,
                 body: body.to_string().into_bytes().into(),
             });

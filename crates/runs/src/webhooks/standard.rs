@@ -13,7 +13,8 @@ use http::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::{ApiCode, Refusal, Runs};
+use super::Webhooks;
+use crate::{ApiCode, Refusal};
 
 /// How a delivery is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,16 +104,16 @@ pub(super) fn headers(
     ]
 }
 
-impl Runs {
+impl Webhooks {
     /// Verifies once that a receiver wants deliveries: it must repeat a challenge.
     ///
     /// # Errors
     /// `webhook_endpoint_unverified`, with the reason and no part of the response.
     pub(super) async fn verify_endpoint(&self, url: &str, secret: &str) -> Result<(), Refusal> {
-        let challenge = self.new_id("")?;
+        let challenge = self.records.new_id("")?;
         let body = json!({"type": "openwop.webhook.verification", "challenge": challenge}).to_string();
-        let id = self.new_id("msg_")?;
-        let signed = headers(id, self.now().0 / 1000, body.as_bytes(), &[secret]);
+        let id = self.records.new_id("msg_")?;
+        let signed = headers(id, self.records.now().0 / 1000, body.as_bytes(), &[secret]);
         let mut all = vec![("user-agent", super::deliver::AGENT), ("content-type", "application/json")];
         all.extend(signed.iter().map(|(name, value)| (*name, value.as_str())));
         let unverified = |why: &str| {
@@ -122,7 +123,7 @@ impl Runs {
             );
             Refusal::new(ApiCode::WebhookEndpointUnverified, message).detail("field", "url")
         };
-        let outbound = &self.inner.options.outbound;
+        let outbound = &self.outbound;
         let target = outbound.check(url).map_err(|error| unverified(&error.to_string()))?;
         let call = outbound::Call {
             method: Method::POST,

@@ -8,12 +8,13 @@ use openwop::event::{Projection, Unprojectable};
 use openwop::id;
 use serde_json::{Map, Value, json};
 
-use super::super::{Refusal, Runs};
+use super::Webhooks;
+use crate::Refusal;
 
 /// Why a delivery is given up that has no form in version 2.
 pub(super) const UNPROJECTABLE: &str = "payload_unprojectable";
 
-impl Runs {
+impl Webhooks {
     /// The body of a delivery in version 2: the bound id of the run, and the event.
     ///
     /// # Errors
@@ -47,7 +48,7 @@ impl Runs {
         projection: &mut Projection,
     ) -> Result<(), Refusal> {
         let end = event.get("sequence").and_then(Value::as_u64).unwrap_or_default();
-        let mut following = match self.follow(tenant, &RunId::new(run_id), 0).await {
+        let mut following = match self.states.follow(tenant, &RunId::new(run_id), 0).await {
             Ok(following) => following,
             Err(refusal) if refusal.is_host_failure() => return Err(refusal),
             // The run was deleted. The event is then refused for what it lacks.

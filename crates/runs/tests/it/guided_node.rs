@@ -181,7 +181,7 @@ impl House {
         let setup = Setup { clock: Arc::clone(&clock) as _, guided_nodes, ..Setup::default() };
         let (runs, store) = open(folder.path(), setup);
         for workflow in workflows() {
-            runs.register(&caller("acme"), &workflow).await.unwrap();
+            runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
         }
         keep(&runs);
         Self { runs, store, folder, clock }
@@ -214,7 +214,7 @@ pub(crate) fn session_of(event: &flow::event::wire::RawEvent) -> SessionId {
 pub(crate) fn keep(runs: &Runs) {
     keep_time(runs);
     let runs = runs.clone();
-    tokio::spawn(async move { runs.keep_sessions().await });
+    tokio::spawn(async move { runs.engine().keep_sessions().await });
 }
 
 /// One step of an agent.
@@ -295,7 +295,7 @@ async fn an_agent_is_equipped_and_guided_and_its_work_is_the_runs() {
     let artifact = |place: usize| -> Value {
         let id = delivered[place]["artifactId"].as_str().unwrap();
         serde_json::from_slice(
-            &house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap(),
+            &house.runs.artifacts().read(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap(),
         )
         .unwrap()
     };
@@ -336,7 +336,7 @@ async fn only_a_reader_who_may_respond_learns_how_an_agent_connects() {
     );
     let key = connect["key"].as_str().unwrap();
     let now = canon::time::Timestamp(house.clock.now_ms());
-    let grant = house.runs.session_keys().verify(key, now).unwrap();
+    let grant = house.runs.keys().session_keys().verify(key, now).unwrap();
     assert_eq!((grant.tenant.as_str(), grant.session_id.as_str()), ("acme", session.as_str()));
     assert_eq!(shown["interrupt"]["session"]["status"], "in_progress");
 
@@ -347,17 +347,17 @@ async fn only_a_reader_who_may_respond_learns_how_an_agent_connects() {
     let row = house.store.run(None, &run_id).await.unwrap().unwrap();
     let reported =
         format!("{}{}", String::from_utf8_lossy(&row.snapshot), json!(events(&house.runs, "acme", &run_id)));
-    let bundle = house.runs.debug_bundle(&caller("acme"), &run_id, None).await.unwrap().to_string();
-    let (_, tag) = house.runs.read_tagged(&caller("acme"), &run_id).await.unwrap();
+    let bundle = house.runs.queries().debug_bundle(&caller("acme"), &run_id, None).await.unwrap().to_string();
+    let (_, tag) = house.runs.queries().read_tagged(&caller("acme"), &run_id).await.unwrap();
     let by_token = shown["interrupt"]["interruptToken"].as_str().unwrap();
-    let inspected = format!("{:?}", house.runs.inspect_token(by_token).await.unwrap());
+    let inspected = format!("{:?}", house.runs.commands().inspect_token(by_token).await.unwrap());
     for secret in secrets {
         for (place, text) in [("log", &reported), ("bundle", &bundle), ("tag", &tag), ("token", &inspected)] {
             assert!(!text.contains(secret), "{place}");
         }
     }
     step(&house.agent(), token, "One.").unwrap();
-    let (_, later) = house.runs.read_tagged(&caller("acme"), &run_id).await.unwrap();
+    let (_, later) = house.runs.queries().read_tagged(&caller("acme"), &run_id).await.unwrap();
     assert_ne!(tag, later, "the ETag changes");
 }
 
@@ -368,14 +368,17 @@ async fn both_ways_to_answer_are_refused_with_the_session() {
     let session = house.session(&run_id, "guide").await;
     let interrupt = snapshot(&house.runs, &caller("acme"), &run_id)["interrupt"].clone();
     let answer = json!({"sessionId": session.as_str()});
-    let by_key =
-        house.runs.resolve(&caller("acme"), &run_id, &NodeId::new("guide"), answer.clone(), Direct).await;
+    let by_key = house
+        .runs
+        .commands()
+        .resolve(&caller("acme"), &run_id, &NodeId::new("guide"), answer.clone(), Direct)
+        .await;
     // A token to answer with would be refused, so none is issued. Earlier versions issued one.
     let issued = interrupt["interruptToken"].as_str().unwrap();
-    let refused = house.runs.resolve_token(issued, answer.clone(), Direct).await.unwrap_err();
+    let refused = house.runs.commands().resolve_token(issued, answer.clone(), Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::Forbidden);
     let earlier = anonymous_token(&run_id, &interrupt);
-    let by_token = house.runs.resolve_token(&earlier, answer, Direct).await;
+    let by_token = house.runs.commands().resolve_token(&earlier, answer, Direct).await;
     for refused in [by_key.unwrap_err(), by_token.unwrap_err()] {
         assert_eq!(refused.code, ApiCode::Conflict);
         assert_eq!(refused.details["sessionId"], session.as_str());
@@ -426,7 +429,7 @@ async fn an_agent_whose_run_was_cancelled_or_failed_must_stop() {
         let token = wait(agent.rejoin(&session)).unwrap().continue_token.unwrap();
         let second = step(&agent, &token, "One.").unwrap().continue_token.unwrap();
         if workflow_id == "plain" {
-            house.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
+            house.runs.commands().cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
         } else {
             house.clock.advance(60_000);
             // Setting a timer makes the clock check again.
@@ -471,7 +474,7 @@ async fn what_cannot_begin_fails_its_node_with_a_closed_code() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_without_guided_sessions_fails_guided_nodes() {
     let host = crate::runs::Host::start().await;
-    host.runs.register(&caller("acme"), &workflows()[1]).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &workflows()[1]).await.unwrap();
     let run_id = begin(&host.runs, "plain").await;
     to_the_end(&host.runs, &run_id).await;
     let shown = snapshot(&host.runs, &caller("acme"), &run_id);
@@ -485,12 +488,12 @@ async fn two_nodes_of_a_run_have_sessions_of_their_own() {
     let (one, two) = (house.session(&run_id, "one").await, house.session(&run_id, "two").await);
     assert_ne!(one, two);
     for node in ["one", "two"] {
-        let shown = house.runs.connection(&caller("acme"), &run_id, &NodeId::new(node)).await.unwrap();
+        let shown = house.runs.connections().of(&caller("acme"), &run_id, &NodeId::new(node)).await.unwrap();
         assert!(shown["connect"]["key"].is_string(), "{node}");
     }
     let reader = Caller { scopes: vec![Scope::RunsRead], ..caller("acme") };
     assert_eq!(
-        house.runs.connection(&reader, &run_id, &NodeId::new("one")).await.unwrap_err().code,
+        house.runs.connections().of(&reader, &run_id, &NodeId::new("one")).await.unwrap_err().code,
         ApiCode::Forbidden
     );
     work(&house.agent(), &two);
@@ -524,7 +527,7 @@ async fn a_loop_guides_again_in_the_same_workspace() {
     let house = House::open().await;
     let mut document = workflows().into_iter().find(|document| document["id"] == "rounds").unwrap();
     document["settings"]["maxLoopbackIterations"] = 1.into();
-    house.runs.register(&caller("acme"), &document).await.unwrap();
+    house.runs.definitions().register(&caller("acme"), &document).await.unwrap();
     let run_id = begin(&house.runs, "rounds").await;
     let first = house.session(&run_id, "guide").await;
     let notes = house.workspace(&run_id, "guide").join("deliverables/notes-2.0.0.md");
@@ -545,7 +548,8 @@ async fn a_loop_guides_again_in_the_same_workspace() {
     let made: Vec<&Value> = events.iter().filter(|event| event["type"] == "artifact.created").collect();
     let texts = made.iter().map(|event| -> Value {
         let id = event["payload"]["artifactId"].as_str().unwrap();
-        let artifact = house.runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap();
+        let artifact =
+            house.runs.artifacts().read(&caller("acme"), &run_id, &ArtifactId::new(id)).wait().unwrap();
         serde_json::from_slice::<Value>(&artifact).unwrap()["data"]["text"].clone()
     });
     assert_eq!(texts.collect::<Vec<_>>(), ["First round.\n", "Second round.\n"]);
@@ -569,7 +573,7 @@ async fn the_example_of_the_documentation_can_be_run() {
     let house = House::open().await;
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runs/guided.json");
     let document: Value = serde_json::from_slice(&std::fs::read(example).unwrap()).unwrap();
-    house.runs.register(&caller("acme"), &document).await.unwrap();
+    house.runs.definitions().register(&caller("acme"), &document).await.unwrap();
     let run_id = begin(&house.runs, "guided").await;
     let session = house.session(&run_id, "review").await;
     let reply = wait(house.agent().rejoin(&session)).unwrap();
@@ -582,10 +586,15 @@ async fn a_paused_run_gets_the_end_of_its_session_when_it_is_resumed() {
     let run_id = begin(&house.runs, "plain").await;
     let session = house.session(&run_id, "guide").await;
     let by = caller("acme");
-    house.runs.pause(&by, &run_id, None, flow::engine::DrainPolicy::Immediate, Direct).await.unwrap();
+    house
+        .runs
+        .commands()
+        .pause(&by, &run_id, None, flow::engine::DrainPolicy::Immediate, Direct)
+        .await
+        .unwrap();
     work(&house.agent(), &session);
     assert_eq!(status(&house.runs, &run_id), "paused");
-    house.runs.resume(&by, &run_id, None, Direct).await.unwrap();
+    house.runs.commands().resume(&by, &run_id, None, Direct).await.unwrap();
     let events = to_the_end(&house.runs, &run_id).await;
     completed(&events, "guide");
 }
@@ -600,9 +609,10 @@ async fn a_branch_waits_for_the_session_of_its_source_and_leaves_it_alone_when_i
     let mut branches = Vec::new();
     for _ in 0..2 {
         let request = json!({"mode": "branch", "fromSeq": from});
-        branches.push(house.runs.fork(&by, &run_id, new_fork(&request), Direct).await.unwrap().run_id);
+        branches
+            .push(house.runs.commands().fork(&by, &run_id, new_fork(&request), Direct).await.unwrap().run_id);
     }
-    house.runs.cancel(&by, &branches[0], None, Direct).await.unwrap();
+    house.runs.commands().cancel(&by, &branches[0], None, Direct).await.unwrap();
     work(&house.agent(), &session);
     for waiting in [&run_id, &branches[1]] {
         let events = to_the_end(&house.runs, waiting).await;
@@ -620,7 +630,8 @@ async fn a_replay_repeats_the_run_without_a_session() {
     work(&house.agent(), &session);
     let events = to_the_end(&house.runs, &run_id).await;
     let request = json!({"mode": "replay", "fromSeq": 0});
-    let fork = house.runs.fork(&caller("acme"), &run_id, new_fork(&request), Direct).await.unwrap();
+    let fork =
+        house.runs.commands().fork(&caller("acme"), &run_id, new_fork(&request), Direct).await.unwrap();
     let repeated = to_the_end(&house.runs, &fork.run_id).await;
     assert_eq!(kinds(&repeated), kinds(&events));
     assert_eq!(wait(house.agent().store().sessions()).unwrap(), [session]);
@@ -631,7 +642,7 @@ async fn what_is_more_than_a_session_takes_is_refused_with_its_bound() {
     let house = House::open().await;
     let mut document = guided_workflow("large", &[("guide", json!({"workflow": "project.review"}))], &[]);
     document["nodes"][0]["inputs"] = json!({"text": {"type": "static", "value": "x".repeat(300_000)}});
-    house.runs.register(&caller("acme"), &document).await.unwrap();
+    house.runs.definitions().register(&caller("acme"), &document).await.unwrap();
     let run_id = create(&house.runs, &caller("acme"), &json!({"workflowId": "large"})).await;
     to_the_end(&house.runs, &run_id).await;
     let error = &snapshot(&house.runs, &caller("acme"), &run_id)["error"];

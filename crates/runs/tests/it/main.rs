@@ -5,5 +5,6 @@ mod guided_node;
 #[path = "../../../guided/tests/it/recorded_spans.rs"]
 mod recorded_spans;
 mod runs;
+mod services;
 mod spans;
 mod wait;

@@ -147,7 +147,7 @@ impl Host {
     pub(crate) async fn in_folder(folder: TempDir, setup: Setup) -> Self {
         let (runs, store) = open(folder.path(), setup);
         for workflow in workflows() {
-            runs.register(&caller("acme"), &workflow).await.unwrap();
+            runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
         }
         keep_time(&runs);
         Self { runs, store, folder }
@@ -156,7 +156,7 @@ impl Host {
 
 pub(crate) fn keep_time(runs: &Runs) {
     let runs = runs.clone();
-    tokio::spawn(async move { runs.keep_time().await });
+    tokio::spawn(async move { runs.engine().keep_time().await });
 }
 
 pub(crate) fn caller(tenant: &str) -> Caller {
@@ -240,7 +240,7 @@ pub(crate) fn body(reply: &StoredReply) -> Value {
 }
 
 pub(crate) async fn create(runs: &Runs, by: &Caller, request: &Value) -> RunId {
-    runs.create(by, new_run(request), Creation::default(), Direct).await.unwrap().run_id
+    runs.commands().create(by, new_run(request), Creation::default(), Direct).await.unwrap().run_id
 }
 
 /// A token to answer an interrupt with, as earlier versions issued it: without a holder.
@@ -262,7 +262,7 @@ pub(crate) async fn begin(runs: &Runs, workflow_id: &str) -> RunId {
 }
 
 pub(crate) fn snapshot(runs: &Runs, by: &Caller, run_id: &RunId) -> Value {
-    serde_json::from_slice(&runs.read(by, run_id).wait().unwrap().0).unwrap()
+    serde_json::from_slice(&runs.queries().read(by, run_id).wait().unwrap().0).unwrap()
 }
 
 pub(crate) fn status(runs: &Runs, run_id: &RunId) -> String {
@@ -275,7 +275,7 @@ pub(crate) async fn until(
     run_id: &RunId,
     wanted: impl Fn(&RawEvent) -> bool,
 ) -> Option<RawEvent> {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
+    let mut following = runs.queries().follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
     loop {
         let batch = match following.stored().await.unwrap() {
             Some(batch) => batch,
@@ -300,7 +300,7 @@ pub(crate) async fn to_the_end(runs: &Runs, run_id: &RunId) -> Vec<Value> {
 
 /// The current events of a run.
 pub(crate) fn events(runs: &Runs, tenant: &str, run_id: &RunId) -> Vec<Value> {
-    let mut following = runs.follow(&Tenant::new(tenant), run_id, 0).wait().unwrap();
+    let mut following = runs.queries().follow(&Tenant::new(tenant), run_id, 0).wait().unwrap();
     let mut events = Vec::new();
     while let Some(batch) = following.stored().wait().unwrap() {
         events.extend(batch.events.iter().map(|(_, text)| serde_json::from_str::<Value>(text).unwrap()));

@@ -56,12 +56,12 @@ pub struct RunFacts<'a> {
 impl<'a> RunFacts<'a> {
     pub fn of(runs: &'a Runs) -> Self {
         Self {
-            capabilities: runs.capabilities(),
-            limits: runs.limits(),
+            capabilities: runs.features().capabilities(),
+            limits: runs.features().limits(),
             public_url: runs.public_url(),
-            serves_secrets: runs.serves_secrets(),
-            audit_public_key: runs.audit_public_key(),
-            withheld: runs.withheld(),
+            serves_secrets: runs.records().serves_secrets(),
+            audit_public_key: runs.audit().public_key(),
+            withheld: runs.features().withheld(),
         }
     }
 
@@ -95,7 +95,7 @@ pub fn capability_names(
 
 /// The capabilities that this host provides to packs.
 pub(super) fn given(state: &Service) -> BTreeSet<String> {
-    let agents = state.runs.executors().and_then(Executors::agents).is_some();
+    let agents = state.runs.features().executors().and_then(Executors::agents).is_some();
     names(&families(state, agents))
 }
 
@@ -146,7 +146,7 @@ pub(super) fn document(state: &Service) -> Value {
 }
 
 fn limits(state: &Service) -> Value {
-    let limits = state.runs.limits();
+    let limits = state.runs.features().limits();
     json!({
         "clarificationRounds": limits.clarification_rounds,
         // 0 on a host without models.
@@ -160,7 +160,7 @@ fn limits(state: &Service) -> Value {
 }
 
 fn configurable(state: &Service) -> Value {
-    let limits = state.runs.limits();
+    let limits = state.runs.features().limits();
     let mut keys = json!({
         "recursionLimit": {"type": "integer", "min": 1, "max": limits.max_node_executions},
         "runTimeoutMs": {"type": "integer", "min": 1, "max": limits.max_run_duration_ms},
@@ -168,7 +168,7 @@ fn configurable(state: &Service) -> Value {
         "escalationThreshold": {"type": "number", "min": 0, "max": 1},
         "reasoningVerbosity": {"type": "string", "enum": ["summary", "full", "off"]},
     });
-    if state.runs.capabilities().models {
+    if state.runs.features().capabilities().models {
         keys["ai.provider"] = json!({"type": "string", "description": "One of `aiProviders.supported`."});
         for name in ["model", "ai.model"] {
             keys[name] = json!({"type": "string", "minLength": 1, "maxLength": MAX_MODEL_BYTES});
@@ -182,7 +182,7 @@ fn configurable(state: &Service) -> Value {
 
 /// Whether an agent is installed. Without one there is nothing to list or to dispatch to, so agents are neither advertised nor listed.
 pub(super) fn serves_agents(state: &Service) -> bool {
-    state.runs.executors().and_then(Executors::agents).is_some_and(|agents| !agents.is_empty())
+    state.runs.features().executors().and_then(Executors::agents).is_some_and(|agents| !agents.is_empty())
 }
 
 /// The families of capabilities.
@@ -190,10 +190,10 @@ fn families(state: &Service, agents: bool) -> Map<String, Value> {
     let scopes = || state.pack_registries.rules().scopes.iter().map(|scope| scope.as_str()).collect();
     families_of(&FamilyInput {
         facts: RunFacts::of(&state.runs),
-        ours: state.runs.capabilities(),
-        executors: state.runs.executors(),
+        ours: state.runs.features().capabilities(),
+        executors: state.runs.features().executors(),
         settings: &state.settings,
-        is_traced: state.runs.is_traced(),
+        is_traced: state.runs.traces().are_enabled(),
         agents,
         tests: state.pack_registries.tests().map(|_| scopes()),
     })

@@ -134,7 +134,7 @@ fn anonymous() -> Caller {
 /// Waits until a key is revoked or expires; forever if there is none.
 async fn key_ended(state: &Service, key: Option<Digest>, caller: &Caller) -> Refusal {
     match key {
-        Some(hash) => state.runs.key_ended(hash, caller).await,
+        Some(hash) => state.runs.keys().ended(hash, caller).await,
         None => std::future::pending().await,
     }
 }
@@ -311,10 +311,10 @@ async fn admit(
     let key = bearer(headers).unwrap_or_default();
     let known = match access.settled(state.settings.open_registry, headers.contains_key(AUTHORIZATION)) {
         Access::Public | Access::Token => None,
-        Access::Key(_) | Access::Either(..) | Access::Offered => {
-            Some(state.runs.authenticate(key).await.map(|caller| GuidedCaller { caller, session: None }))
-        }
-        Access::Guided => Some(state.runs.authenticate_guided(key).await),
+        Access::Key(_) | Access::Either(..) | Access::Offered => Some(
+            state.runs.keys().authenticate(key).await.map(|caller| GuidedCaller { caller, session: None }),
+        ),
+        Access::Guided => Some(state.runs.keys().authenticate_guided(key).await),
     };
     let named = known.as_ref().and_then(|known| known.as_ref().ok()).map(|known| &known.caller);
     // Before the key is verified: a caller over the limit does not learn whether the key is valid.
@@ -425,7 +425,7 @@ async fn checked(
         // An unknown token is 404, regardless of the body.
         Body::TokenAnswer => {
             let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token);
-            state.runs.check_token_signature(token)?;
+            state.runs.interrupt_tokens().check_signature(token)?;
             (body::read(route.body, &parts.headers, stream, &state.settings).await?, Bytes::new(), None)
         }
         // An object is received only at a valid signed URL.
@@ -459,7 +459,7 @@ async fn checked(
     };
     match (route.handler)(call).await {
         Err(refusal) => {
-            let concluded = state.runs.conclude(&keyed, refusal, response::recorded).await;
+            let concluded = state.runs.records().conclude(&keyed, refusal, response::recorded).await;
             concluded.map(|reply| response::reply(reply, true))
         }
         answered => answered,
@@ -523,7 +523,7 @@ async fn finish(
             {
                 let status = status(refusal.code).as_u16();
                 let (runs, method) = (&state.runs, method.as_str());
-                runs.audit_denied(&caller, &refusal, status, method, route, left_out).await;
+                runs.audit().denied(&caller, &refusal, status, method, route, left_out).await;
             }
             response::refusal(&refusal, &context.trace.id())
         }

@@ -105,7 +105,7 @@ impl ClientRequests {
     pub(super) async fn update(&mut self, waiting: &[Waiting]) -> Result<NextStep, Refusal> {
         let mut open = Vec::new();
         for run in waiting {
-            let asked = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
+            let asked = self.runs.queries().open_interrupts(&self.caller, &run.run_id).await?;
             open.extend(asked.into_iter().map(|asked| (&run.run_id, asked)));
         }
         let mut ids: BTreeSet<InterruptId> = open.iter().map(|(_, open)| open.id.clone()).collect();
@@ -113,7 +113,7 @@ impl ClientRequests {
         let known = self.notified.values().chain(self.open.iter().map(|request| &request.interrupt.run_id));
         let known: BTreeSet<&RunId> = known.collect();
         for run_id in known.into_iter().filter(|run_id| waiting.iter().all(|run| run.run_id != **run_id)) {
-            let asked = self.runs.open_interrupts(&self.caller, run_id).await?;
+            let asked = self.runs.queries().open_interrupts(&self.caller, run_id).await?;
             ids.extend(asked.into_iter().map(|asked| asked.id));
         }
         self.notified.retain(|id, _| ids.contains(id));
@@ -202,7 +202,8 @@ impl ClientRequests {
         };
         // The node may have another interrupt by now. The answer applies only to the one that was asked.
         let InterruptKey { run_id, node_id, interrupt_id } = &interrupt;
-        let judged = self.runs.resolve_interrupt(&self.caller, run_id, node_id, interrupt_id, value).await;
+        let judged =
+            self.runs.commands().resolve_interrupt(&self.caller, run_id, node_id, interrupt_id, value).await;
         let Err(refusal) = judged else { return Ok(NextStep::RestartTimeout) };
         match refusal.code.kind() {
             RefusalKind::Invalid | RefusalKind::Unprocessable if question.tries < MAX_TRIES => {

@@ -68,7 +68,7 @@ impl Lists {
         if !caller.may(Scope::ManifestRead) {
             return Ok(Self::read(&Exposed::default()));
         }
-        Ok(Self::read(&*runs.exposed(&caller.tenant).await?))
+        Ok(Self::read(&*runs.definitions().exposed(&caller.tenant).await?))
     }
 
     fn read(exposed: &Exposed) -> Self {

@@ -104,7 +104,8 @@ impl WorkflowCall {
         WatchOptions { timeout, progress_interval, mut stopping, waits, progress, client_requests }: WatchOptions,
         gone: oneshot::Receiver<()>,
     ) -> Result<CallResult, Refusal> {
-        let run_id = &match self.runs.create(&self.caller, new, Creation::default(), Direct).await {
+        let run_id = &match self.runs.commands().create(&self.caller, new, Creation::default(), Direct).await
+        {
             Ok(CreatedRun { run_id, .. }) => run_id,
             Err(refusal) if refusal.code == ApiCode::ValidationError => {
                 return Ok(CallResult::Refused(wrong_inputs(&refusal)));
@@ -137,18 +138,20 @@ impl WorkflowCall {
 
     async fn cancel(&self, run_id: &RunId, reason: &str) {
         // The run may have ended already. If it cannot be written to, its own limits apply.
-        if let Err(refusal) = self.runs.cancel(&self.caller, run_id, Some(reason.to_owned()), Direct).await {
+        if let Err(refusal) =
+            self.runs.commands().cancel(&self.caller, run_id, Some(reason.to_owned()), Direct).await
+        {
             tracing::debug!(code = refusal.code.as_str(), "a run was not cancelled with its call");
         }
     }
 
     async fn is_waiting(&self, run_id: &RunId) -> bool {
-        self.runs.waiting(&self.caller, run_id).await.is_ok_and(|waiting| !waiting.is_empty())
+        self.runs.queries().waiting(&self.caller, run_id).await.is_ok_and(|waiting| !waiting.is_empty())
     }
 
     /// The timeout is reached.
     async fn timed_out(&self, run_id: &RunId) -> Result<End, Refusal> {
-        let waiting = self.runs.waiting(&self.caller, run_id).await?;
+        let waiting = self.runs.queries().waiting(&self.caller, run_id).await?;
         Ok(self
             .waiting(run_id, &waiting)
             .await?
@@ -157,7 +160,7 @@ impl WorkflowCall {
 
     /// The result of a run, from its last event as readers see it, without sensitive values.
     async fn end(&self, run_id: &RunId, last: Option<RawEvent>) -> Result<End, Refusal> {
-        let (view, _) = self.runs.view(&self.caller, run_id).await?;
+        let (view, _) = self.runs.queries().view(&self.caller, run_id).await?;
         let run_id = run_id.to_owned();
         Ok(match view.status {
             RunStatus::Completed => End::Completed(last.and_then(RawEvent::into_outputs).unwrap_or_default()),
@@ -179,7 +182,7 @@ impl WorkflowCall {
     /// The result if a person is needed: the first run that waits for nothing else.
     async fn waiting(&self, run_id: &RunId, waiting: &[Waiting]) -> Result<Option<End>, Refusal> {
         let Some(run) = waiting.iter().find(|run| run.status.is_waiting()) else { return Ok(None) };
-        let open = self.runs.open_interrupts(&self.caller, &run.run_id).await?;
+        let open = self.runs.queries().open_interrupts(&self.caller, &run.run_id).await?;
         let node_id = open.into_iter().next().map_or_else(|| NodeId::new(""), |open| open.node_id);
         let waiting_at = WaitingNode { run_id: run.run_id.clone(), status: run.status.to_string(), node_id };
         Ok(Some(End::Waiting { run_id: run_id.to_owned(), waiting_at }))
@@ -219,7 +222,7 @@ impl WatchedRun<'_> {
     /// PendingCall until the run ends, or needs a person other than the client's user.
     async fn until_end(&mut self) -> Result<End, Refusal> {
         let Self { call, run_id, .. } = *self;
-        let mut following = call.runs.follow(&call.caller.tenant, run_id, 0).await?.with_below();
+        let mut following = call.runs.queries().follow(&call.caller.tenant, run_id, 0).await?.with_below();
         let mut deadline = Instant::now() + self.timeout;
         loop {
             while let Some(batch) = following.stored().await? {
@@ -227,7 +230,7 @@ impl WatchedRun<'_> {
                     return Ok(end);
                 }
             }
-            let waiting = call.runs.waiting(&call.caller, run_id).await?;
+            let waiting = call.runs.queries().waiting(&call.caller, run_id).await?;
             match &mut self.client_requests {
                 None => {
                     if let Some(end) = call.waiting(run_id, &waiting).await? {

@@ -68,9 +68,9 @@ pub(super) async fn elicitation(
     if open.kind == InterruptKind::ExternalEvent {
         return Ok(Elicitation::Nothing);
     }
-    let definition = runs.definition_of(caller, run_id).await?;
+    let definition = runs.queries().definition_of(caller, run_id).await?;
     // As readers see it, without sensitive values.
-    let (events, _) = runs.event_page(caller, run_id, open.sequence, 1).await?;
+    let (events, _) = runs.queries().event_page(caller, run_id, open.sequence, 1).await?;
     let asked = events.into_iter().next().map(|event| event.payload).unwrap_or_default();
     // Answering requires its own permission, on every channel.
     let may_answer = caller.may(Scope::ApprovalsRespond);

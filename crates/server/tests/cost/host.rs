@@ -67,7 +67,7 @@ async fn listen(folder: &TempDir) -> SocketAddr {
         revoked_at: None,
         session: None,
     };
-    runs.put_key(keys::hash(KEY), &key).await.unwrap();
+    runs.keys().put(keys::hash(KEY), &key).await.unwrap();
     let disk = Arc::new(RealDisk::open(&folder.path().join("data")).unwrap());
     let catalogue = Catalogue::new(CatalogueOptions::default());
     let tenants = ports::wait(Tenants::open(TenantsOptions {

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &NewApiKey, settings: &Settings) -> Result<ExitStat
     let (runs, store) = open_for_command(settings)?;
     drop(threads);
     runtime.block_on(async {
-        let put = runs.put_key(hash(&key), &known).await.map_err(|refusal| refused(&refusal));
+        let put = runs.keys().put(hash(&key), &known).await.map_err(|refusal| refused(&refusal));
         store.close().await;
         put
     })?;

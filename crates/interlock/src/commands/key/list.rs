@@ -46,7 +46,7 @@ pub(super) fn api_keys(settings: &Settings) -> Result<Vec<ApiKey>, Failure> {
     let (runs, store) = open_for_command(settings)?;
     drop(threads);
     let mut keys: Vec<ApiKey> = runtime.block_on(async {
-        let keys = runs.keys().await.map_err(|refusal| refused(&refusal));
+        let keys = runs.keys().all().await.map_err(|refusal| refused(&refusal));
         store.close().await;
         keys.map(|keys| keys.into_iter().map(|(_, key)| key).collect())
     })?;

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &RevokeApiKey, settings: &Settings) -> Result<ExitS
     let (runs, store) = open_for_command(settings)?;
     drop(threads);
     runtime.block_on(async {
-        let revoked = runs.revoke_key(&caller, &arguments.id).await.map_err(|refusal| refused(&refusal));
+        let revoked = runs.keys().revoke(&caller, &arguments.id).await.map_err(|refusal| refused(&refusal));
         store.close().await;
         revoked
     })?;

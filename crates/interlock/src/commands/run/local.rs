@@ -51,17 +51,17 @@ pub(super) async fn start(
         false => WorkflowId::new(arguments.workflow.as_str()),
     };
     let new = NewRun { inputs, ..NewRun::of(workflow_id) };
-    let created = runs.create(&caller, new, Creation::default(), Direct).await;
+    let created = runs.commands().create(&caller, new, Creation::default(), Direct).await;
     let run_id = created.map_err(|refusal| refused(&refusal))?.run_id;
     if arguments.follow {
         let time = tokio::spawn({
             let runs = runs.clone();
-            async move { runs.keep_time().await }
+            async move { runs.engine().keep_time().await }
         });
         follow(&runs, &run_id, arguments.answering.json).await?;
         time.abort();
     }
-    let (snapshot, _) = runs.read(&caller, &run_id).await.map_err(|refusal| refused(&refusal))?;
+    let (snapshot, _) = runs.queries().read(&caller, &run_id).await.map_err(|refusal| refused(&refusal))?;
     runs.drain().await;
     store.close().await;
     Started::read(&snapshot)
@@ -87,7 +87,7 @@ async fn from_file(runs: &Runs, path: &Path) -> Result<WorkflowId, Failure> {
 /// Prints events until the run ends or waits for a person.
 async fn follow(runs: &Runs, run_id: &RunId, quiet: bool) -> Result<(), Failure> {
     let mut following =
-        runs.follow(&Tenant::new(TENANT), run_id, 0).await.map_err(|refusal| refused(&refusal))?;
+        runs.queries().follow(&Tenant::new(TENANT), run_id, 0).await.map_err(|refusal| refused(&refusal))?;
     let mut backlog = following.stored().await.map_err(|refusal| refused(&refusal))?;
     loop {
         let batch = match backlog.take() {

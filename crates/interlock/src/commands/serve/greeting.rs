@@ -58,7 +58,9 @@ async fn link_for_terminal(opened: &Opened) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     match own_key(&opened.settings) {
-        Ok(key) if opened.runs.authenticate(&key).await.is_ok() => opened.sign_in_link(&key, "/").map(Some),
+        Ok(key) if opened.runs.keys().authenticate(&key).await.is_ok() => {
+            opened.sign_in_link(&key, "/").map(Some)
+        }
         // Only keys of other tenants exist, or the local key was revoked: users sign in with their
         // own keys.
         Ok(_) | Err(_) => Ok(None),

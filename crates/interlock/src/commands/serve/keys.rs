@@ -44,7 +44,7 @@ pub(super) async fn prepare(
         put(runs, &key, "environment").await?;
         return Ok(None);
     }
-    let known = runs.keys().await.map_err(|refusal| refused(&refusal))?;
+    let known = runs.keys().all().await.map_err(|refusal| refused(&refusal))?;
     let path = settings.data_dir.value.join(LOCAL_KEY);
     if known.iter().all(|(_, key)| key.id == "local" || key.revoked_at.is_some())
         && !address.ip().is_loopback()
@@ -96,5 +96,5 @@ async fn put(runs: &Runs, key: &str, id: &str) -> Result<(), Failure> {
         revoked_at: None,
         session: None,
     };
-    runs.put_key(hash(key), &known).await.map_err(|refusal| refused(&refusal))
+    runs.keys().put(hash(key), &known).await.map_err(|refusal| refused(&refusal))
 }

@@ -106,7 +106,7 @@ pub(super) async fn keep(runs: &Runs, retention: Retention) {
         }
         Err(refusal) => tracing::warn!(%refusal, "cannot delete expired runs; will retry"),
     };
-    runs.keep_retention(retention, message).await;
+    runs.sweeper().keep_sweeping(retention, message).await;
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl Sender {
     async fn spans(&self, run_id: RunId) -> Vec<Span> {
         let (runs, runtime) = (self.runs.clone(), tokio::runtime::Handle::current());
         // A long log takes a while. A run that was deleted meanwhile has no trace.
-        let read = move || runtime.block_on(runs.trace(&run_id)).unwrap_or_default();
+        let read = move || runtime.block_on(runs.traces().of(&run_id)).unwrap_or_default();
         tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
 
@@ -178,7 +178,7 @@ impl Sender {
             let error = system::causes(&error);
             self.lost += spans.len() as u64;
             if self.last_logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
-                let (spans_lost, runs_lost) = (self.lost, self.runs.traces_lost());
+                let (spans_lost, runs_lost) = (self.lost, self.runs.traces().lost());
                 tracing::warn!(error, spans_lost, runs_lost, "cannot send traces to the collector");
                 self.last_logged = Some(Instant::now());
             }

@@ -26,7 +26,7 @@ pub(super) async fn end(mut listening: JoinHandle<()>) {
 /// Logs triggers registered by an earlier version that never fire because their type is not
 /// supported.
 pub(super) async fn warn_of_silent(runs: &Runs) {
-    match runs.silent_triggers().await {
+    match runs.definitions().silent_triggers().await {
         Ok(silent) => {
             for SilentTrigger { tenant, workflow_id, trigger } in silent {
                 tracing::warn!(

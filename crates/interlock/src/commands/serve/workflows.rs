@@ -108,7 +108,7 @@ pub(crate) async fn register(runs: &Runs, path: &Path) -> Result<Option<Workflow
 
 async fn register_document(runs: &Runs, file: &WorkflowFile) -> Result<Option<WorkflowId>, String> {
     match file {
-        WorkflowFile::Run(document) => match runs.register(&caller(), document).await {
+        WorkflowFile::Run(document) => match runs.definitions().register(&caller(), document).await {
             Ok(definition) => Ok(Some(definition.id.clone())),
             Err(refusal) => Err(refusal.message),
         },
@@ -120,7 +120,7 @@ async fn register_document(runs: &Runs, file: &WorkflowFile) -> Result<Option<Wo
 /// Whether a conformance workflow can be tested here: the packs and agents that its `metadata` names are installed.
 fn has_its_agents(runs: &Runs, file: &WorkflowFile) -> bool {
     let WorkflowFile::Run(document) = file else { return false };
-    let agents = runs.executors().and_then(Executors::agents);
+    let agents = runs.features().executors().and_then(Executors::agents);
     let named = |member: &str| document.pointer(&format!("/metadata/{member}")).and_then(Value::as_str);
     let is_installed = |agent_id: &str| agents.is_some_and(|agents| agents.get(agent_id).is_some());
     let has_pack = |name: &str| agents.is_some_and(|agents| agents.has_pack(name));

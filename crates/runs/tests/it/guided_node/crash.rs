@@ -54,7 +54,7 @@ fn in_a_process<T>(folder: &Path, fuse: &Arc<Fuse>, now: u64, work: impl AsyncFn
             anchors: None,
             ended_runs: None,
         });
-        runs.recover().await.unwrap();
+        runs.engine().recover().await.unwrap();
         keep(&runs);
         work(&runs).await
     });
@@ -69,7 +69,7 @@ fn furnished() -> TempDir {
     std::fs::create_dir(folder.path().join("data")).unwrap();
     in_a_process(folder.path(), &Fuse::at(usize::MAX), START, async |runs| {
         for workflow in workflows() {
-            runs.register(&caller("acme"), &workflow).await.unwrap();
+            runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
         }
     });
     folder
@@ -90,7 +90,8 @@ fn only_run(folder: &Path) -> Option<(RunId, RunStatus)> {
 async fn begun(runs: &Runs, fuse: &Fuse) -> Option<(RunId, SessionId)> {
     let begin = async {
         let request = json!({"workflowId": "equipped"});
-        let created = runs.create(&caller("acme"), new_run(&request), Creation::default(), Direct).await;
+        let created =
+            runs.commands().create(&caller("acme"), new_run(&request), Creation::default(), Direct).await;
         let run_id = created.unwrap().run_id;
         let session = waiting(runs, &run_id).await?;
         Some((run_id, session))
@@ -165,7 +166,7 @@ fn a_run_that_guides_ends_once_wherever_its_process_is_killed() {
             );
             let artifact = outputs["deliverables"][0]["artifactId"].as_str().unwrap();
             let artifact =
-                runs.artifact(&caller("acme"), &run_id, &ArtifactId::new(artifact)).wait().unwrap();
+                runs.artifacts().read(&caller("acme"), &run_id, &ArtifactId::new(artifact)).wait().unwrap();
             let artifact: Value = serde_json::from_slice(&artifact).unwrap();
             assert_eq!(artifact["data"]["text"], "Reviewed.\n", "killed at {points}");
             let guided = wait(tenants(at, Arc::new(SystemClock)).guided("acme")).unwrap();
@@ -190,7 +191,7 @@ fn an_agent_learns_that_its_run_was_cancelled_wherever_the_process_is_killed() {
             let begun = begun(runs, &fuse).await.unwrap();
             fuse.arm();
             let by = caller("acme");
-            let cancelled = runs.cancel(&by, &begun.0, None, Direct);
+            let cancelled = runs.commands().cancel(&by, &begun.0, None, Direct);
             tokio::select! {
                 cancelled = cancelled => { cancelled.unwrap(); }
                 () = fuse.blown() => {}
@@ -206,7 +207,7 @@ fn an_agent_learns_that_its_run_was_cancelled_wherever_the_process_is_killed() {
             let (_, status) = only_run(at).unwrap();
             if !status.is_terminal() {
                 // The request died with the process before it was recorded. It was not acknowledged, so it is repeated.
-                runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
+                runs.commands().cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
             }
             let guided = wait(tenants(at, Arc::new(SystemClock)).guided("acme")).unwrap();
             while wait(guided.store().ended(session.clone())).unwrap().is_none() {

@@ -18,19 +18,19 @@ use crate::wait::Wait as _;
 async fn note(host: &Host, count: u64) {
     for number in 0..count {
         let refusal = Refusal::scope(Scope::AuditRead);
-        host.runs.audit_denied(&caller("acme"), &refusal, 403, "GET", &format!("/v1/{number}"), 0).await;
+        host.runs.audit().denied(&caller("acme"), &refusal, 403, "GET", &format!("/v1/{number}"), 0).await;
     }
 }
 
 /// Signs all hundred entries. The host may do so at the same time, with the same result.
 async fn sign(host: &Host) {
-    host.runs.sign_audit_log(&caller("acme")).await.unwrap();
+    host.runs.audit().sign(&caller("acme")).await.unwrap();
     let (at, _) = host.store.audit_checkpoint_before(&Tenant::new("acme"), u64::MAX).await.unwrap().unwrap();
     assert_eq!(at, CHECKPOINT_EVERY - 1);
 }
 
 fn verify(host: &Host, from: Option<u64>, to: Option<u64>) -> AuditReport {
-    host.runs.audit_verify(&caller("acme"), from, to).wait().unwrap()
+    host.runs.audit().verify(&caller("acme"), from, to).wait().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,15 +38,17 @@ async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
     let host = Host::start().await;
     let run_id = begin(&host.runs, "gated").await;
     host.runs
+        .commands()
         .resolve(&caller("acme"), &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();
     host.runs
+        .commands()
         .cancel(&caller("acme"), &run_id, Some("sk-proj-abcdefghijklmnop1234".into()), Direct)
         .await
         .unwrap();
     let refusal = Refusal::scope(Scope::AuditRead);
-    host.runs.audit_denied(&caller("acme"), &refusal, 403, "GET", "/v1/audit/verify", 3).await;
+    host.runs.audit().denied(&caller("acme"), &refusal, 403, "GET", "/v1/audit/verify", 3).await;
     let entries = host.store.audit(&Tenant::new("acme"), 0, 100, 100).await.unwrap();
     let reported: Vec<Value> =
         entries.iter().map(|entry| serde_json::from_slice(&entry.entry).unwrap()).collect();
@@ -60,7 +62,7 @@ async fn actions_are_in_the_log_with_their_principal_and_without_secrets() {
     assert_eq!(reported[2]["details"]["leftOut"], 3);
     let unknown =
         Caller { tenant: Tenant::new(HOST_LOG), principal: Principal::new("unknown"), ..caller("x") };
-    host.runs.audit_denied(&unknown, &refusal, 403, "GET", &"é".repeat(400), 0).await;
+    host.runs.audit().denied(&unknown, &refusal, 403, "GET", &"é".repeat(400), 0).await;
     assert_eq!(host.store.audit(&Tenant::new(HOST_LOG), 0, 9, 9).await.unwrap().len(), 1);
 }
 
@@ -94,7 +96,7 @@ async fn an_untouched_log_is_complete_and_signed() {
         assert!(part.is_chain_valid, "{from}..{to}: {part:?}");
         assert_eq!((part.from, part.to), (from, to), "both are echoed");
     }
-    let refused = host.runs.audit_verify(&caller("acme"), Some(5), Some(4)).await.unwrap_err();
+    let refused = host.runs.audit().verify(&caller("acme"), Some(5), Some(4)).await.unwrap_err();
     assert_eq!(refused.code.kind(), RefusalKind::Invalid);
 }
 
@@ -113,7 +115,7 @@ async fn checkpoints_are_signed_over_their_root_with_a_key_that_others_can_read(
     let host = Host::start().await;
     note(&host, CHECKPOINT_EVERY).await;
     sign(&host).await;
-    let key = host.runs.audit_public_key();
+    let key = host.runs.audit().public_key();
     assert!(key.starts_with("MCowBQYDK2VwAyEA") && key.len() == 60, "SPKI in base64: {key}");
     let check = |name: &str| {
         let found = verify(&host, None, None);
@@ -181,13 +183,13 @@ async fn another_key_does_not_verify_what_the_first_signed() {
     let host = Host::start().await;
     note(&host, CHECKPOINT_EVERY).await;
     sign(&host).await;
-    assert_eq!(host.runs.audit_public_key(), AuditKey::from_seed([9; 32]).public());
+    assert_eq!(host.runs.audit().public_key(), AuditKey::from_seed([9; 32]).public());
     let (other, _store) = super::open_with_key(host.folder.path(), AuditKey::from_seed([1; 32]));
-    let found = other.audit_verify(&caller("acme"), None, None).await.unwrap();
+    let found = other.audit().verify(&caller("acme"), None, None).await.unwrap();
     assert!(!found.is_chain_valid && !found.are_checkpoints_valid);
     assert_eq!(found.anomalies, [], "the chain itself is whole");
     let (same, _store) = open(host.folder.path(), Setup::default());
-    assert!(same.audit_verify(&caller("acme"), None, None).await.unwrap().is_chain_valid);
+    assert!(same.audit().verify(&caller("acme"), None, None).await.unwrap().is_chain_valid);
 }
 
 /// The number of entries of an anchored log: too few for the host to sign them in the background at the same time.
@@ -199,7 +201,7 @@ async fn anchored() -> Host {
     let anchors = Some(Anchors::open(folder.path()).unwrap());
     let host = Host::in_folder(folder, Setup { anchors, ..Setup::default() }).await;
     note(&host, ANCHORED).await;
-    assert_eq!(host.runs.sign_audit_log(&caller("acme")).await.unwrap(), Some(ANCHORED - 1));
+    assert_eq!(host.runs.audit().sign(&caller("acme")).await.unwrap(), Some(ANCHORED - 1));
     host
 }
 
@@ -233,7 +235,8 @@ async fn a_truncated_log_is_detected_whatever_else_is_deleted() {
         let host = restarted(host).await;
         let lost: Vec<_> = host
             .runs
-            .lost_audit_entries()
+            .audit()
+            .lost_entries()
             .await
             .unwrap()
             .into_iter()
@@ -249,7 +252,7 @@ async fn a_truncated_log_is_detected_whatever_else_is_deleted() {
         );
         // Later entries do not hide it.
         note(&host, 2 * CHECKPOINT_EVERY).await;
-        host.runs.sign_audit_log(&caller("acme")).await.unwrap();
+        host.runs.audit().sign(&caller("acme")).await.unwrap();
         assert_eq!(verify(&restarted(host).await, None, None).is_chain_valid, is_valid, "{name}, later");
     }
 }
@@ -268,7 +271,7 @@ async fn the_file_of_checkpoints_may_be_missing_and_may_not_be_damaged() {
         let host = restarted(host).await;
         assert_eq!(verify(&host, None, None).are_checkpoints_valid, is_valid, "{name}");
         note(&host, CHECKPOINT_EVERY).await;
-        host.runs.sign_audit_log(&caller("acme")).await.unwrap();
+        host.runs.audit().sign(&caller("acme")).await.unwrap();
         let kept = std::fs::read_to_string(&file).unwrap();
         assert_eq!(kept != "{", is_valid, "{name}: an unreadable file is kept for the operator");
     }

@@ -40,7 +40,7 @@ async fn a_run_that_would_record_too_much_fails() {
         node["inputs"] = json!({"x": {"type": "variable", "variableName": "v"}});
     }
     document["variables"] = json!([{"name": "v", "type": "string", "defaultValue": "x".repeat(10_000)}]);
-    runs.register(&caller("acme"), &document).await.unwrap();
+    runs.definitions().register(&caller("acme"), &document).await.unwrap();
     let run_id = create(&runs, &caller("acme"), &json!({"workflowId": "wide"})).await;
     let shown = snapshot(&runs, &caller("acme"), &run_id);
     assert_eq!(
@@ -67,7 +67,7 @@ async fn patterns_beyond_the_limit_are_refused_and_stored_ones_fail_their_runs()
     document["edges"][0]["condition"] = json!({"type": "regex", "left": "x", "right": r"\w{20}"});
     let (run_id, digest) = {
         let (runs, store) = open(folder.path(), Setup::default());
-        let definition = runs.register(&caller("acme"), &document).await.unwrap();
+        let definition = runs.definitions().register(&caller("acme"), &document).await.unwrap();
         let run_id = create(&runs, &caller("acme"), &json!({"workflowId": "patterns"})).await;
         drop(store);
         (run_id, definition.digest)
@@ -75,9 +75,9 @@ async fn patterns_beyond_the_limit_are_refused_and_stored_ones_fail_their_runs()
     let limits = Limits { max_pattern_bytes: 100 << 10, ..Limits::default() };
     let (runs, store) = open(folder.path(), limited(limits));
     assert!(store.definition_by_digest(digest).await.unwrap().is_some());
-    let refused = runs.register(&caller("acme"), &document).await.unwrap_err();
+    let refused = runs.definitions().register(&caller("acme"), &document).await.unwrap_err();
     assert!(refused.message.contains("the limit is 102400"), "{}", refused.message);
-    runs.recover().await.unwrap();
+    runs.engine().recover().await.unwrap();
     let shown = snapshot(&runs, &caller("acme"), &run_id);
     assert_eq!(
         (&shown["status"], &shown["error"]["code"]),
@@ -93,7 +93,7 @@ async fn a_poisoned_run_fails_after_a_restart_and_others_continue() {
     let (poisoned, waiting) = {
         let (runs, _store) = open(folder.path(), Setup::default());
         for document in super::workflows().into_iter().chain([poison()]) {
-            runs.register(&caller("acme"), &document).await.unwrap();
+            runs.definitions().register(&caller("acme"), &document).await.unwrap();
         }
         let poisoned = create(&runs, &caller("acme"), &json!({"workflowId": "poison"})).await;
         let waiting = create(&runs, &caller("acme"), &json!({"workflowId": "short"})).await;
@@ -104,11 +104,11 @@ async fn a_poisoned_run_fails_after_a_restart_and_others_continue() {
     let setup = Setup { clock: std::sync::Arc::new(clock), ..Setup::default() };
     let (runs, _store) = open(folder.path(), setup);
     keep_time(&runs);
-    assert_eq!(runs.find_unrecovered().await.unwrap(), 2);
-    assert_eq!(runs.recovering(), Some(RecoveryProgress { recovered: 0, total: 2 }));
+    assert_eq!(runs.engine().find_unrecovered().await.unwrap(), 2);
+    assert_eq!(runs.engine().recovering(), Some(RecoveryProgress { recovered: 0, total: 2 }));
     assert!(!runs.is_ready().await);
-    runs.recover_found().await;
-    assert_eq!((runs.recovering(), runs.is_ready().await), (None, true));
+    runs.engine().recover_found().await;
+    assert_eq!((runs.engine().recovering(), runs.is_ready().await), (None, true));
     to_the_end(&runs, &waiting).await;
     to_the_end(&runs, &poisoned).await;
     assert_eq!((status(&runs, &waiting), status(&runs, &poisoned)), ("completed".into(), "failed".into()));
@@ -127,26 +127,27 @@ async fn a_run_that_is_not_recovered_yet_can_be_read_and_cancelled() {
     ];
     drop((runs, store));
     let (runs, _store) = open(folder.path(), Setup::default());
-    let found = runs.find_unrecovered().await.unwrap();
+    let found = runs.engine().find_unrecovered().await.unwrap();
     assert!(found >= 3, "{found}");
     for run_id in &run_ids {
         snapshot(&runs, &caller("acme"), run_id);
     }
     let [cancelled, parent, answered] = &run_ids;
     for run_id in [cancelled, parent] {
-        runs.cancel(&caller("acme"), run_id, None, Direct).await.unwrap();
+        runs.commands().cancel(&caller("acme"), run_id, None, Direct).await.unwrap();
         assert_eq!(status(&runs, run_id), "cancelled");
     }
     // Any other input recovers the run first.
-    runs.resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+    runs.commands()
+        .resolve(&caller("acme"), answered, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
         .await
         .unwrap();
     to_the_end(&runs, answered).await;
     let created = create(&runs, &caller("acme"), &json!({"workflowId": "echo"})).await;
     assert_eq!(status(&runs, &created), "completed");
-    assert_eq!(runs.recovering().map(|progress| progress.recovered), Some(0));
+    assert_eq!(runs.engine().recovering().map(|progress| progress.recovered), Some(0));
     let logs = run_ids.clone().map(|run_id| events(&runs, "acme", &run_id));
-    runs.recover_found().await;
-    assert_eq!(runs.recovering(), None);
+    runs.engine().recover_found().await;
+    assert_eq!(runs.engine().recovering(), None);
     assert_eq!(run_ids.map(|run_id| events(&runs, "acme", &run_id)), logs, "nothing is added to what ended");
 }

@@ -36,7 +36,7 @@ fn chain(id: &str, nodes: usize) -> Value {
 async fn waiting() -> (TempDir, RunId) {
     let folder = TempDir::new().unwrap();
     let (runs, _store) = open(folder.path(), Setup::default());
-    runs.register(&caller("acme"), &long()).await.unwrap();
+    runs.definitions().register(&caller("acme"), &long()).await.unwrap();
     let run_id = begin(&runs, "long").await;
     assert_eq!(status(&runs, &run_id), "waiting-approval");
     (folder, run_id)
@@ -44,7 +44,7 @@ async fn waiting() -> (TempDir, RunId) {
 
 async fn accept(runs: &Runs, run_id: &RunId, gate: &str) {
     let accept = json!({"action": "accept"});
-    runs.resolve(&caller("acme"), run_id, &NodeId::new(gate), accept, Direct).await.unwrap();
+    runs.commands().resolve(&caller("acme"), run_id, &NodeId::new(gate), accept, Direct).await.unwrap();
 }
 
 fn change(folder: &TempDir, sql: &str) {
@@ -87,7 +87,7 @@ async fn an_invalid_checkpoint_is_ignored() {
 #[tokio::test]
 async fn no_checkpoint_is_stored_for_a_tenant_with_known_secrets() {
     let host = secrets::host().await;
-    host.runs.register(&caller("acme"), &long()).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &long()).await.unwrap();
     let known = begin(&host.runs, "conformance-secret").await;
     to_the_end(&host.runs, &known).await;
     let run_id = begin(&host.runs, "long").await;
@@ -100,14 +100,14 @@ async fn no_checkpoint_is_stored_for_a_tenant_with_known_secrets() {
 #[tokio::test]
 async fn the_first_reader_of_a_long_log_saves_a_checkpoint() {
     let host = secrets::host().await;
-    host.runs.register(&caller("acme"), &chain("longer", 2 * NODES)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &chain("longer", 2 * NODES)).await.unwrap();
     let known = begin(&host.runs, "conformance-secret").await;
     to_the_end(&host.runs, &known).await;
     let run_id = begin(&host.runs, "longer").await;
     assert_eq!(host.store.run_checkpoint(&run_id).await.unwrap(), None);
     assert_eq!(status(&host.runs, &run_id), "waiting-approval");
     // Commits take effect in order, so the checkpoint is there once a later commit is.
-    host.runs.register(&caller("acme"), &long()).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &long()).await.unwrap();
     assert!(host.store.run_checkpoint(&run_id).await.unwrap().is_some());
     change(&host.folder, "UPDATE appends SET events = x'7b' WHERE first = 0 AND length(events) > 100000");
     assert_eq!(status(&host.runs, &run_id), "waiting-approval", "without the first events");

@@ -44,7 +44,7 @@ fn prepared() -> TempDir {
     let all = super::workflows().into_iter().chain(scenarios::workflows());
     live(folder.path(), None, setup(), async |runs, _| {
         for workflow in all {
-            runs.register(&caller("acme"), &workflow).await.unwrap();
+            runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
         }
     });
     folder
@@ -98,7 +98,7 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     assert_eq!(count("SELECT count(*) FROM activities"), scenario.effects, "no effect is made twice");
     let (runs, store) = open(folder, Setup::default());
     let by = caller("acme");
-    for snapshot in runs.list(&by, &RunFilter::default(), 100).wait().unwrap().runs {
+    for snapshot in runs.queries().list(&by, &RunFilter::default(), 100).wait().unwrap().runs {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let log = super::events(&runs, "acme", &RunId::new(snapshot["runId"].as_str().unwrap()));
         check_log(&log);
@@ -111,7 +111,7 @@ fn check(scenario: &Scenario, folder: &Path, client: &Client) {
     let asked_for =
         count("SELECT count(*) FROM runs WHERE parent_run_id IS NULL AND genesis NOT LIKE '%sourceRunId%'");
     assert_eq!(creations.count(), asked_for, "one entry for each creation");
-    assert!(runs.audit_verify(&by, None, None).wait().unwrap().is_chain_valid);
+    assert!(runs.audit().verify(&by, None, None).wait().unwrap().is_chain_valid);
 }
 
 /// Sequence numbers without gaps, one end, and no end of a node without its start.

@@ -91,7 +91,11 @@ async fn nodes_read_and_write_what_the_surfaces_keep() {
         }],
     ]);
     let edges = chain(&["set", "get", "list", "other", "push", "pull", "ack", "end"]);
-    host.runs.register(&caller("acme"), &workflow("stores", &nodes, &edges, &json!([]))).await.unwrap();
+    host.runs
+        .definitions()
+        .register(&caller("acme"), &workflow("stores", &nodes, &edges, &json!([])))
+        .await
+        .unwrap();
     let run_id = begin(&host.runs, "stores").await;
     let events = to_the_end(&host.runs, &run_id).await;
     let end = events.last().unwrap();
@@ -106,7 +110,11 @@ async fn a_call_that_a_surface_refuses_fails_its_node_with_the_code_of_the_surfa
     let key = "k".repeat(1 << 20);
     let nodes =
         json!([["set", "core.storage.kv-set", {}, {"key": given(&json!(key)), "value": given(&json!(1))}]]);
-    host.runs.register(&caller("acme"), &workflow("large", &nodes, &json!([]), &json!([]))).await.unwrap();
+    host.runs
+        .definitions()
+        .register(&caller("acme"), &workflow("large", &nodes, &json!([]), &json!([])))
+        .await
+        .unwrap();
     let run_id = begin(&host.runs, "large").await;
     to_the_end(&host.runs, &run_id).await;
     let run = snapshot(&host.runs, &caller("acme"), &run_id);
@@ -123,9 +131,9 @@ async fn tenants_do_not_see_what_others_keep() {
     let document = workflow("count", &nodes, &chain(&["add", "end"]), &json!([]));
     for tenant in ["acme", "other"] {
         let by = caller(tenant);
-        host.runs.register(&by, &document).await.unwrap();
+        host.runs.definitions().register(&by, &document).await.unwrap();
         let run_id = create(&host.runs, &by, &json!({"workflowId": "count"})).await;
-        let mut following = host.runs.follow(&Tenant::new(tenant), &run_id, 0).await.unwrap();
+        let mut following = host.runs.queries().follow(&Tenant::new(tenant), &run_id, 0).await.unwrap();
         while following.stored().await.unwrap().is_some() {}
         while following.next().await.unwrap().is_some() {}
         let events = super::events(&host.runs, tenant, &run_id);
@@ -139,13 +147,13 @@ async fn a_module_of_a_pack_is_a_node_and_one_that_takes_too_much_breaches_its_c
     let by = caller("acme");
     let variables = json!([{"name": "name", "type": "string", "defaultValue": "world"}]);
     let greet = json!([["greet", "vendor.openwop.rust-hello.greet", {}]]);
-    host.runs.register(&by, &workflow("greet", &greet, &json!([]), &variables)).await.unwrap();
+    host.runs.definitions().register(&by, &workflow("greet", &greet, &json!([]), &variables)).await.unwrap();
     let run_id = begin(&host.runs, "greet").await;
     let events = to_the_end(&host.runs, &run_id).await;
     let outputs = &events.last().unwrap()["payload"]["outputs"]["greet"];
     assert_eq!(outputs["greeting"], "Hello, world!", "{outputs}");
     let bomb = json!([["bomb", "vendor.openwop.misbehaving.memory-bomb", {}]]);
-    host.runs.register(&by, &workflow("bomb", &bomb, &json!([]), &json!([]))).await.unwrap();
+    host.runs.definitions().register(&by, &workflow("bomb", &bomb, &json!([]), &json!([]))).await.unwrap();
     let run_id = begin(&host.runs, "bomb").await;
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!(kinds(&events)[2..], ["cap.breached", "node.failed", "run.failed"]);
@@ -174,13 +182,17 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
         ("by-call", json!({"answer": {"picked": 2}, "n": 5})),
     ];
     for (way, expected) in cases {
-        host.runs.register(&by, &asking(way, way)).await.unwrap();
+        host.runs.definitions().register(&by, &asking(way, way)).await.unwrap();
         let run_id = begin(&host.runs, way).await;
         until(&host.runs, &run_id, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
         assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "{way}");
         let change = json!({"n": 6}).as_object().unwrap().clone();
-        host.runs.assign(&by, &run_id, change, Direct).await.unwrap();
-        host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"picked": 2}), Direct).await.unwrap();
+        host.runs.commands().assign(&by, &run_id, change, Direct).await.unwrap();
+        host.runs
+            .commands()
+            .resolve(&by, &run_id, &NodeId::new("gate"), json!({"picked": 2}), Direct)
+            .await
+            .unwrap();
         let events = to_the_end(&host.runs, &run_id).await;
         assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"], expected, "{way}: {events:#?}");
         let set = events.iter().filter(|event| event["payload"]["name"] == "asked").count();
@@ -188,16 +200,17 @@ async fn a_module_that_waits_is_run_again_with_the_answer() {
         let log = serde_json::to_string(&events).unwrap();
         assert!(!log.contains("journal"), "what is kept for the second run is in no event");
 
-        let made = host.runs.counts().activities;
+        let made = host.runs.engine().counts().activities;
         let reply = host
             .runs
+            .commands()
             .fork(&by, &run_id, new_fork(&json!({"mode": "replay", "fromSeq": 0})), Direct)
             .await
             .unwrap();
         let fork_id = reply.run_id;
         let again = to_the_end(&host.runs, &fork_id).await;
         assert_eq!(kinds(&again), kinds(&events), "{way}");
-        assert_eq!(host.runs.counts().activities, made, "a replay runs no module");
+        assert_eq!(host.runs.engine().counts().activities, made, "a replay runs no module");
     }
 }
 
@@ -206,17 +219,22 @@ async fn a_branch_answers_its_own_copy_of_a_module_question() {
     let (host, _folder) = host().await;
     let by = caller("acme");
     for way in ["by-ending", "by-call"] {
-        host.runs.register(&by, &asking(way, way)).await.unwrap();
+        host.runs.definitions().register(&by, &asking(way, way)).await.unwrap();
         let run_id = begin(&host.runs, way).await;
         let asked = until(&host.runs, &run_id, |event| event.kind == EventKind::InterruptRequested).await;
         let from = asked.unwrap().sequence + 1;
         let reply = host
             .runs
+            .commands()
             .fork(&by, &run_id, new_fork(&json!({"mode": "branch", "fromSeq": from})), Direct)
             .await
             .unwrap();
         let fork_id = reply.run_id;
-        host.runs.resolve(&by, &fork_id, &NodeId::new("gate"), json!("mine"), Direct).await.unwrap();
+        host.runs
+            .commands()
+            .resolve(&by, &fork_id, &NodeId::new("gate"), json!("mine"), Direct)
+            .await
+            .unwrap();
         let events = to_the_end(&host.runs, &fork_id).await;
         assert_eq!(events.last().unwrap()["payload"]["outputs"]["gate"]["answer"], "mine", "{way}");
         assert_eq!(snapshot(&host.runs, &by, &run_id)["status"], "waiting-input", "its source still waits");
@@ -228,17 +246,17 @@ async fn a_replay_repeats_the_reports_of_a_module_without_running_it() {
     let (host, _folder) = host().await;
     let by = caller("acme");
     let greet = json!([["greet", "vendor.openwop.rust-hello.greet", {}, {"name": given(&json!("Ada"))}]]);
-    host.runs.register(&by, &workflow("greet", &greet, &json!([]), &json!([]))).await.unwrap();
+    host.runs.definitions().register(&by, &workflow("greet", &greet, &json!([]), &json!([]))).await.unwrap();
     let run_id = begin(&host.runs, "greet").await;
     let first = to_the_end(&host.runs, &run_id).await;
-    let made = host.runs.counts().activities;
+    let made = host.runs.engine().counts().activities;
     let fork = json!({"mode": "replay", "fromSeq": 1});
-    let reply = host.runs.fork(&by, &run_id, new_fork(&fork), Direct).await.unwrap();
+    let reply = host.runs.commands().fork(&by, &run_id, new_fork(&fork), Direct).await.unwrap();
     let fork_id = reply.run_id;
     let second = to_the_end(&host.runs, &fork_id).await;
     assert_eq!(kinds(&first), kinds(&second));
     assert_eq!(first.last().unwrap()["payload"]["outputs"], second.last().unwrap()["payload"]["outputs"]);
-    assert_eq!(host.runs.counts().activities, made);
+    assert_eq!(host.runs.engine().counts().activities, made);
 }
 
 #[tokio::test]
@@ -251,7 +269,7 @@ async fn unsupported_nodes_are_refused_at_registration() {
     ];
     for (kind, code) in cases {
         let document = workflow("needs", &json!([["n", kind, {}]]), &json!([]), &json!([]));
-        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        let refusal = host.runs.definitions().register(&caller("acme"), &document).await.unwrap_err();
         assert_eq!(refusal.code.as_str(), code, "{kind}");
     }
 }

@@ -15,7 +15,7 @@ fn shape(events: &[Value]) -> Vec<(String, Value)> {
 }
 
 async fn fork(host: &Host, run_id: &RunId, request: &Value) -> RunId {
-    host.runs.fork(&caller("acme"), run_id, new_fork(request), Direct).await.unwrap().run_id
+    host.runs.commands().fork(&caller("acme"), run_id, new_fork(request), Direct).await.unwrap().run_id
 }
 
 /// A completed run of each kind, with answers and children if needed.
@@ -24,6 +24,7 @@ async fn ended(host: &Host, workflow_id: &str) -> RunId {
     let run_id = create(&host.runs, &caller("acme"), &request).await;
     if workflow_id == "gated" {
         host.runs
+            .commands()
             .resolve(
                 &caller("acme"),
                 &run_id,
@@ -83,14 +84,18 @@ async fn a_branch_goes_its_own_way_with_options_of_its_own() {
     let shown = snapshot(&host.runs, &by, &branch);
     assert_eq!(shown["tags"], json!(["other"]));
     assert_eq!(shown["metadata"]["why"], "what if");
-    host.runs.resolve(&by, &branch, &NodeId::new("gate"), json!({"action": "reject"}), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&by, &branch, &NodeId::new("gate"), json!({"action": "reject"}), Direct)
+        .await
+        .unwrap();
     to_the_end(&host.runs, &branch).await;
     assert_eq!(
         (status(&host.runs, &branch), status(&host.runs, &source)),
         ("failed".into(), "completed".into())
     );
     assert_eq!(events(&host.runs, "acme", &source), log);
-    let difference = host.runs.difference(&by, &source, &branch).await.unwrap();
+    let difference = host.runs.queries().difference(&by, &source, &branch).await.unwrap();
     assert_eq!(difference.diverged_at, Some(asked as u64));
 }
 
@@ -105,7 +110,11 @@ async fn a_branch_from_every_place_of_a_log_comes_to_an_end() {
             let branch = fork(&host, &source, &json!({"mode": "branch", "fromSeq": from})).await;
             if status(&host.runs, &branch) == "waiting-approval" {
                 let answer = json!({"action": "accept"});
-                host.runs.resolve(&by, &branch, &NodeId::new("gate"), answer, Direct).await.unwrap();
+                host.runs
+                    .commands()
+                    .resolve(&by, &branch, &NodeId::new("gate"), answer, Direct)
+                    .await
+                    .unwrap();
             }
             let events = to_the_end(&host.runs, &branch).await;
             assert_eq!(status(&host.runs, &branch), status(&host.runs, &source), "{workflow_id} from {from}");
@@ -145,10 +154,14 @@ async fn a_branch_that_waits_for_the_child_of_its_source_gets_its_end_and_does_n
     // A branch from before the start of the child shares it as well, and only waits for it.
     let request = json!({"mode": "branch", "fromSeq": 3});
     let (waits, ends) = (fork(&host, &source, &request).await, fork(&host, &source, &request).await);
-    host.runs.cancel(&by, &ends, None, Direct).await.unwrap();
+    host.runs.commands().cancel(&by, &ends, None, Direct).await.unwrap();
     until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
     assert_eq!(status(&host.runs, &child), "waiting-approval", "the child is not the fork's to end");
-    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+        .await
+        .unwrap();
     to_the_end(&host.runs, &source).await;
     to_the_end(&host.runs, &waits).await;
     assert_eq!(status(&host.runs, &waits), "completed");
@@ -170,11 +183,17 @@ async fn forks_that_are_refused() {
         (json!({"mode": "replay", "fromSeq": u64::MAX}), RefusalKind::Unprocessable),
     ];
     for (request, expected) in cases {
-        let refused = host.runs.fork(&caller("acme"), &source, new_fork(&request), Direct).await.unwrap_err();
+        let refused = host
+            .runs
+            .commands()
+            .fork(&caller("acme"), &source, new_fork(&request), Direct)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code.kind(), expected, "{request}: {refused}");
     }
     let unknown = host
         .runs
+        .commands()
         .fork(&caller("acme"), &RunId::new("run_x"), new_fork(&json!({"mode": "replay"})), Direct)
         .await
         .unwrap_err();
@@ -188,8 +207,8 @@ async fn a_fork_with_a_key_is_made_once() {
     let source = ended(&host, "chain").await;
     let request = json!({"mode": "replay"});
     let key = keyed(&by, "POST fork", "k", &request);
-    let first = host.runs.fork(&by, &source, new_fork(&request), recorded(&key)).await.unwrap();
-    let second = host.runs.fork(&by, &source, new_fork(&request), recorded(&key)).await.unwrap();
+    let first = host.runs.commands().fork(&by, &source, new_fork(&request), recorded(&key)).await.unwrap();
+    let second = host.runs.commands().fork(&by, &source, new_fork(&request), recorded(&key)).await.unwrap();
     assert!(!first.replayed && second.replayed);
     assert_eq!(first.body, second.body);
 }

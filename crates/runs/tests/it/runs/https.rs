@@ -81,7 +81,7 @@ impl Names for Leading {
 
 async fn subscribe(host: &Host, port: u16) -> Value {
     let request = json!({"url": format!("https://{NAME}:{port}/hook"), "events": ["run.completed"]});
-    host.runs.register_webhook(&caller("acme"), new_webhook(&request), Direct).await.unwrap().reported()
+    host.runs.webhooks().register(&caller("acme"), new_webhook(&request), Direct).await.unwrap().reported()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +99,7 @@ async fn events_are_delivered_signed_and_retried_after_increasing_delays() {
     let mut deliveries = Vec::new();
     for pause in [Some(1000), Some(5000), Some(30_000), None] {
         let deliverer = host.runs.clone();
-        let deliverer = tokio::spawn(async move { deliverer.keep_delivering().await });
+        let deliverer = tokio::spawn(async move { deliverer.webhooks().keep_delivering().await });
         let got = received.recv().await.unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&got.body).unwrap(), reported);
         assert_eq!(got.headers["host"], format!("{NAME}:{}", address.port()));

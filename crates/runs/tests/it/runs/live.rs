@@ -42,7 +42,7 @@ async fn asking_with(wire: Wire, document: &Value) -> Asking {
     let folder = tempfile::tempdir().unwrap();
     let executors = executors_on(wire, folder.path(), Some(&server.base));
     let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
-    host.runs.register(&caller("acme"), document).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), document).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     Asking { host, run_id, speaker, server, _folder: folder }
 }
@@ -87,7 +87,7 @@ async fn is_seen_while_the_model_still_talks(wire: Wire) {
     assert_eq!((&outputs["usage"]["inputTokens"], server.count()), (&json!(3), 1));
     assert_eq!(kinds(&events).iter().filter(|kind| **kind == "provider.usage").count(), 1);
     assert_eq!(run["metrics"]["openwopCost"]["tokens"], json!({"input": 3, "output": 2}));
-    let counts = host.runs.counts();
+    let counts = host.runs.engine().counts();
     assert_eq!((counts.tokens_in, counts.tokens_out, counts.activities.count), (3, 2, 1));
 }
 
@@ -154,10 +154,10 @@ async fn a_paused_run_records_the_rest_of_a_reply_on_resume() {
     speaker.say("The signal");
     until(&host.runs, &run_id, |event| says(event, "The signal")).await.unwrap();
     let by = caller("acme");
-    host.runs.pause(&by, &run_id, None, DrainPolicy::DrainCurrentNode, Direct).await.unwrap();
+    host.runs.commands().pause(&by, &run_id, None, DrainPolicy::DrainCurrentNode, Direct).await.unwrap();
     speaker.say(" is set.");
     drop(speaker);
-    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
+    host.runs.commands().resume(&by, &run_id, None, Direct).await.unwrap();
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!((spoken(&events).as_str(), lasts(&events)), ("The signal is set.", 1));
     assert_eq!(server.count(), 1);
@@ -169,7 +169,7 @@ async fn a_server_without_streaming_is_supported() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
-    host.runs.register(&caller("acme"), &telling()).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &telling()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!((spoken(&events).as_str(), lasts(&events)), ("all at once", 1));

@@ -90,7 +90,7 @@ async fn played(config: &Value, program: &Value) -> (Vec<Value>, Value) {
     let executors = executors(folder.path(), None);
     executors.models().unwrap().programs().program("ask", Program::read(program).unwrap());
     let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
-    host.runs.register(&caller("acme"), &ask(config)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &ask(config)).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     let events = to_the_end(&host.runs, &run_id).await;
     (events, snapshot(&host.runs, &caller("acme"), &run_id))
@@ -102,7 +102,7 @@ async fn a_model_is_asked_and_its_key_is_nowhere() {
     let server = ModelServer::start(vec![reply(&format!("no JSON, but {KEY}")), reply("{\"valid\": true}")]);
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
-    host.runs.register(&caller("acme"), &document()).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &document()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     let events = to_the_end(&host.runs, &run_id).await;
     let reported =
@@ -129,10 +129,10 @@ async fn a_model_call_during_a_pause_is_made_once_and_recorded_after_the_resume(
         let setup =
             Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
         let host = Host::with(setup).await;
-        host.runs.register(&by, &document()).await.unwrap();
+        host.runs.definitions().register(&by, &document()).await.unwrap();
         let run_id = begin(&host.runs, "ask").await;
         server.asked().await;
-        host.runs.pause(&by, &run_id, None, Immediate, Direct).await.unwrap();
+        host.runs.commands().pause(&by, &run_id, None, Immediate, Direct).await.unwrap();
         if round % 3 != 0 {
             server.let_go();
         }
@@ -145,7 +145,7 @@ async fn a_model_call_during_a_pause_is_made_once_and_recorded_after_the_resume(
                 tokio::task::yield_now().await;
             }
         }
-        host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
+        host.runs.commands().resume(&by, &run_id, None, Direct).await.unwrap();
         if round % 3 == 0 {
             server.let_go();
         }
@@ -167,18 +167,18 @@ async fn a_model_call_of_a_run_that_is_about_to_be_paused_is_recorded_before_the
     let server = ModelServer::held(vec![reply("{\"valid\": true}")]);
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
-    host.runs.register(&by, &document()).await.unwrap();
+    host.runs.definitions().register(&by, &document()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     server.asked().await;
-    let accepted = host.runs.pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap();
+    let accepted = host.runs.commands().pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap();
     assert!(accepted.draining && accepted.at.is_some());
-    let again = host.runs.pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap_err();
+    let again = host.runs.commands().pause(&by, &run_id, None, DrainCurrentNode, Direct).await.unwrap_err();
     assert_eq!((again.code.as_str(), &again.details["runStatus"]), ("conflict", &json!("paused")));
     server.let_go();
     super::until(&host.runs, &run_id, |event| event.kind == flow::event::EventKind::RunPaused).await.unwrap();
     let reported = ["provider.usage", "node.completed", "run.paused"];
     assert_eq!(kinds(&super::events(&host.runs, "acme", &run_id))[3..], reported);
-    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
+    host.runs.commands().resume(&by, &run_id, None, Direct).await.unwrap();
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(
         (snapshot(&host.runs, &by, &run_id)["status"].as_str(), server.count()),
@@ -252,7 +252,7 @@ async fn an_invalid_configuration_of_a_model_node_is_refused_at_registration() {
         json!({"outputSchema": schema(), "maxTokens": "many"}),
         json!({"outputSchema": schema(), "colour": 1}),
     ] {
-        let refusal = host.runs.register(&caller("acme"), &ask(&config)).await.unwrap_err();
+        let refusal = host.runs.definitions().register(&caller("acme"), &ask(&config)).await.unwrap_err();
         assert_eq!(refusal.code.as_str(), "validation_error", "{config}");
     }
 }
@@ -268,6 +268,7 @@ async fn a_prompt_by_its_older_name_is_put_together_like_any_other() {
     {
         let nodes = json!([["ask", "core.ai.callPrompt", {"promptId": name}]]);
         host.runs
+            .definitions()
             .register(&caller("acme"), &workflow("named", &nodes, &json!([]), &json!([])))
             .await
             .unwrap();

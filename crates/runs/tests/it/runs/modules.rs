@@ -40,7 +40,7 @@ async fn limited(script: Script, channels: &Value, limits: Limits) -> Host {
     let host = Host::with(Setup { clock, executors, ..Setup::default() }).await;
     let mut document = workflow("scripted", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
     document["channels"] = channels.clone();
-    host.runs.register(&caller("acme"), &document).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &document).await.unwrap();
     host
 }
 
@@ -56,7 +56,7 @@ fn variables(host: &Host, run_id: &RunId) -> Value {
 
 async fn fork(host: &Host, run_id: &RunId, mode: &str, from: u64) -> RunId {
     let request = json!({"mode": mode, "fromSeq": from});
-    let reply = host.runs.fork(&caller("acme"), run_id, new_fork(&request), Direct).await.unwrap();
+    let reply = host.runs.commands().fork(&caller("acme"), run_id, new_fork(&request), Direct).await.unwrap();
     reply.run_id
 }
 
@@ -65,7 +65,11 @@ async fn until_it_asks(host: &Host, run_id: &RunId) -> u64 {
 }
 
 async fn answer(host: &Host, run_id: &RunId) -> Vec<Value> {
-    host.runs.resolve(&caller("acme"), run_id, &NodeId::new("m"), json!("yes"), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&caller("acme"), run_id, &NodeId::new("m"), json!("yes"), Direct)
+        .await
+        .unwrap();
     to_the_end(&host.runs, run_id).await
 }
 
@@ -108,10 +112,10 @@ async fn a_module_reads_what_was_there_and_its_own_writes_which_are_recorded_in_
     assert_eq!(*shown, json!({"log": ["a", "b", "c"], "total": 5}));
 
     // A replay repeats the writes without running a module.
-    let made = host.runs.counts().activities;
+    let made = host.runs.engine().counts().activities;
     let repeated = to_the_end(&host.runs, &fork(&host, &run_id, "replay", 0).await).await;
     assert_eq!(written(&repeated), writes);
-    assert_eq!(host.runs.counts().activities, made);
+    assert_eq!(host.runs.engine().counts().activities, made);
 }
 
 #[tokio::test]
@@ -205,7 +209,11 @@ async fn what_a_module_wrote_before_it_waited_is_recorded_when_it_waits_and_neve
     until_it_asks(&host, &run_id).await;
     let one = json!(1);
     assert_eq!(written(&events(&host.runs, "acme", &run_id)), [("log", &one)]);
-    host.runs.resolve(&caller("acme"), &run_id, &NodeId::new("m"), json!("yes"), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&caller("acme"), &run_id, &NodeId::new("m"), json!("yes"), Direct)
+        .await
+        .unwrap();
     until(&host.runs, &run_id, |event| {
         event.kind == EventKind::InterruptRequested
             && event.payload["interruptId"].as_str().unwrap().ends_with(":1")

@@ -26,10 +26,10 @@ fn calling(id: &str, children: &[&str]) -> Value {
 
 /// What a run waits for, checked again after each notification of its feed.
 async fn waiting(runs: &Runs, run_id: &RunId) -> Vec<Waiting> {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap().with_below();
+    let mut following = runs.queries().follow(&Tenant::new("acme"), run_id, 0).await.unwrap().with_below();
     while following.stored().await.unwrap().is_some() {}
     loop {
-        let waiting = runs.waiting(&caller("acme"), run_id).await.unwrap();
+        let waiting = runs.queries().waiting(&caller("acme"), run_id).await.unwrap();
         if !waiting.is_empty() {
             return waiting;
         }
@@ -56,7 +56,7 @@ async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
     let host = Host::start().await;
     let by = caller("acme");
     for (id, children) in [("inner", &["gated", "slow"][..]), ("outer", &["inner", "gated"])] {
-        host.runs.register(&by, &calling(id, children)).await.unwrap();
+        host.runs.definitions().register(&by, &calling(id, children)).await.unwrap();
     }
     let run_id = begin(&host.runs, "outer").await;
     let inner = child_of(&host, &run_id, "n0").await;
@@ -64,24 +64,32 @@ async fn a_run_waits_for_people_when_all_that_it_waits_for_below_does() {
     let near = child_of(&host, &run_id, "n1").await;
     assert_eq!(waiting(&host.runs, &deep).await[0].run_id, deep, "one that waits itself");
     assert_eq!(waiting(&host.runs, &near).await[0].run_id, near);
-    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them works");
+    assert_eq!(host.runs.queries().waiting(&by, &run_id).await.unwrap(), [], "one of them works");
     // The end of the active child changes neither the parent nor the waiting children.
     let (looked, ()) = tokio::join!(waiting(&host.runs, &run_id), async {
-        host.runs.cancel(&by, &slow, None, Direct).await.unwrap();
+        host.runs.commands().cancel(&by, &slow, None, Direct).await.unwrap();
     });
     let ids: Vec<&str> = looked.iter().map(|run| run.run_id.as_str()).collect();
     assert_eq!(ids, [deep.as_str(), near.as_str()]);
     assert!(looked.iter().all(|run| run.status.as_str() == "waiting-approval"));
-    assert_eq!(host.runs.waiting(&caller("other"), &run_id).await.unwrap(), [], "of another tenant");
-    host.runs.pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, Direct).await.unwrap();
-    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), [], "one of them is halted");
-    host.runs.resume(&by, &near, None, Direct).await.unwrap();
+    assert_eq!(
+        host.runs.queries().waiting(&caller("other"), &run_id).await.unwrap(),
+        [],
+        "of another tenant"
+    );
+    host.runs.commands().pause(&by, &near, None, flow::engine::DrainPolicy::Immediate, Direct).await.unwrap();
+    assert_eq!(host.runs.queries().waiting(&by, &run_id).await.unwrap(), [], "one of them is halted");
+    host.runs.commands().resume(&by, &near, None, Direct).await.unwrap();
     for run in [&deep, &near] {
-        host.runs.resolve(&by, run, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
+        host.runs
+            .commands()
+            .resolve(&by, run, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+            .await
+            .unwrap();
     }
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "completed");
-    assert_eq!(host.runs.waiting(&by, &run_id).await.unwrap(), []);
+    assert_eq!(host.runs.queries().waiting(&by, &run_id).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -92,7 +100,7 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
         ["call", "core.subWorkflow", {"workflowId": "gated"}],
     ]);
     let both = workflow("both", &nodes, &json!([]), &json!([]));
-    host.runs.register(&caller("acme"), &both).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &both).await.unwrap();
     let run_id = begin(&host.runs, "both").await;
     let child = child_of(&host, &run_id, "call").await;
     until_status(&host.runs, &run_id, "waiting-approval").await;
@@ -103,7 +111,7 @@ async fn a_run_that_asks_beside_a_child_that_does_is_among_those_that_wait() {
 
 /// Watches a run until it has that status.
 pub(super) async fn until_status(runs: &Runs, run_id: &RunId, wanted: &str) {
-    let mut following = runs.follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
+    let mut following = runs.queries().follow(&Tenant::new("acme"), run_id, 0).await.unwrap();
     while status(runs, run_id) != wanted {
         if following.stored().await.unwrap().is_none() {
             following.next().await.unwrap();
@@ -117,7 +125,7 @@ async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
     let host = Host::start().await;
     let by = caller("acme");
     for (id, child) in [("inner", "gated"), ("outer", "inner")] {
-        host.runs.register(&by, &calling(id, &[child])).await.unwrap();
+        host.runs.definitions().register(&by, &calling(id, &[child])).await.unwrap();
     }
     let run_id = begin(&host.runs, "outer").await;
     until_status(&host.runs, &run_id, "waiting-approval").await;
@@ -125,7 +133,7 @@ async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
     assert_eq!(shown["childRuns"][0]["status"], "waiting-approval");
     let listed = |runs: &Runs| {
         let filter = RunFilter { status: Some(RunStatus::WaitingApproval), ..RunFilter::default() };
-        let found = runs.list(&by, &filter, 10).wait().unwrap().runs;
+        let found = runs.queries().list(&by, &filter, 10).wait().unwrap().runs;
         found
             .iter()
             .map(|run| serde_json::from_slice::<Value>(run).unwrap()["workflowId"].clone())
@@ -136,12 +144,15 @@ async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
     let events = events(&host.runs, "acme", &run_id).len();
     host.runs.drain().await;
     let (runs, _store) = open(host.folder.path(), Setup::default());
-    runs.recover().await.unwrap();
+    runs.engine().recover().await.unwrap();
     keep_time(&runs);
     assert_eq!(listed(&runs), ["gated", "inner", "outer"]);
     assert_eq!(super::events(&runs, "acme", &run_id).len(), events, "no event is recorded twice");
-    let leaf = runs.waiting(&by, &run_id).await.unwrap().remove(0);
-    runs.resolve(&by, &leaf.run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
+    let leaf = runs.queries().waiting(&by, &run_id).await.unwrap().remove(0);
+    runs.commands()
+        .resolve(&by, &leaf.run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+        .await
+        .unwrap();
     to_the_end(&runs, &run_id).await;
     assert_eq!(status(&runs, &run_id), "completed");
 }
@@ -151,7 +162,7 @@ async fn a_parent_has_the_status_of_the_child_that_it_waits_for() {
 async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
     let host = Host::start().await;
     let by = caller("acme");
-    host.runs.register(&by, &calling("many", &["slow"; 20])).await.unwrap();
+    host.runs.definitions().register(&by, &calling("many", &["slow"; 20])).await.unwrap();
     for round in 0..5 {
         let run_id = begin(&host.runs, "many").await;
         let named = events(&host.runs, "acme", &run_id);
@@ -166,7 +177,7 @@ async fn a_child_that_an_event_names_can_be_read_and_cancelled() {
                 run_id.as_str()
             );
             assert_eq!(
-                host.runs.cancel(&by, &RunId::new(child.as_str()), None, Direct).await.unwrap(),
+                host.runs.commands().cancel(&by, &RunId::new(child.as_str()), None, Direct).await.unwrap(),
                 RunStatus::Cancelled
             );
         }
@@ -189,7 +200,7 @@ async fn more_runs_than_are_looked_through_count_as_under_way() {
     let by = caller("acme");
     // Including their parent.
     for (id, count) in [("some", MAX_FAMILY - 1), ("many", MAX_FAMILY)] {
-        host.runs.register(&by, &calling(id, &vec!["gated"; count])).await.unwrap();
+        host.runs.definitions().register(&by, &calling(id, &vec!["gated"; count])).await.unwrap();
         let run_id = begin(&host.runs, id).await;
         while host.store.children(&run_id).await.unwrap().len() < count {
             tokio::task::yield_now().await;
@@ -197,7 +208,7 @@ async fn more_runs_than_are_looked_through_count_as_under_way() {
         for child in host.store.children(&run_id).await.unwrap() {
             waiting(&host.runs, &child).await;
         }
-        let found = host.runs.waiting(&by, &run_id).await.unwrap();
+        let found = host.runs.queries().waiting(&by, &run_id).await.unwrap();
         assert_eq!(found.len(), if id == "some" { count } else { 0 });
     }
 }
@@ -207,7 +218,7 @@ async fn the_children_of_an_untrusted_run_are_untrusted() {
     let host = Host::start().await;
     let by = caller("acme");
     for (id, child) in [("inner", "gated"), ("outer", "inner")] {
-        host.runs.register(&by, &calling(id, &[child])).await.unwrap();
+        host.runs.definitions().register(&by, &calling(id, &[child])).await.unwrap();
     }
     for (given, has) in [
         (json!({"trustBoundary": "untrusted", "note": "its own"}), json!({"trustBoundary": "untrusted"})),
@@ -232,11 +243,11 @@ async fn a_workflow_that_starts_itself_reaches_a_limit() {
         }],
         "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
     });
-    host.runs.register(&caller("acme"), &selfish).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &selfish).await.unwrap();
     let run_id = begin(&host.runs, "selfish").await;
     to_the_end(&host.runs, &run_id).await;
     assert_eq!(status(&host.runs, &run_id), "failed");
-    let runs = host.runs.list(&caller("acme"), &RunFilter::default(), 200).await.unwrap().runs;
+    let runs = host.runs.queries().list(&caller("acme"), &RunFilter::default(), 200).await.unwrap().runs;
     assert_eq!(runs.len(), 33, "the first, and one for each level");
 }
 
@@ -247,8 +258,12 @@ async fn a_run_its_key_and_its_children_are_in_one_shard() {
     let (by, request) = (caller("acme"), json!({"workflowId": "patient"}));
     for key in ["one", "two"] {
         let keyed = super::keyed(&by, "POST /v1/runs", key, &request);
-        let reply =
-            host.runs.create(&by, new_run(&request), Creation::default(), recorded(&keyed)).await.unwrap();
+        let reply = host
+            .runs
+            .commands()
+            .create(&by, new_run(&request), Creation::default(), recorded(&keyed))
+            .await
+            .unwrap();
         let run_id = RunId::new(super::body(&reply)["runId"].as_str().unwrap());
         assert_eq!(run_id.shard(), Shard::of_key(&by.tenant, Digest::of_bytes(key.as_bytes())), "{run_id}");
         let child = child_of(&host, &run_id, "call").await;

@@ -24,10 +24,10 @@ async fn artifact(host: &Host) -> (RunId, ArtifactId) {
     let data = json!({"text": "as it was made"});
     let nodes = json!([["make", "conformance.artifact.emit", {"artifactType": "note", "data": data}]]);
     let made = workflow("conformance-artifact", &nodes, &json!([]), &json!([]));
-    host.runs.register(&caller("acme"), &made).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &made).await.unwrap();
     let run_id = begin(&host.runs, "conformance-artifact").await;
     super::to_the_end(&host.runs, &run_id).await;
-    let ids = host.runs.artifact_ids(&caller("acme"), &run_id).await.unwrap();
+    let ids = host.runs.artifacts().ids(&caller("acme"), &run_id).await.unwrap();
     (run_id, ids[0].clone())
 }
 
@@ -66,9 +66,10 @@ async fn one_of_many_concurrent_writers_wins_and_the_others_get_a_conflict() {
     let now = port.read(&id).await.unwrap();
     assert_eq!(won, std::slice::from_ref(&now.version), "one, and it is what is kept");
     assert_eq!(audited(), before + 1, "what was refused was not done");
-    let document: Value =
-        serde_json::from_slice(&host.runs.artifact(&caller("acme"), &run_id, &artifact_id).await.unwrap())
-            .unwrap();
+    let document: Value = serde_json::from_slice(
+        &host.runs.artifacts().read(&caller("acme"), &run_id, &artifact_id).await.unwrap(),
+    )
+    .unwrap();
     assert_eq!(
         (&document["artifactType"], &document["runId"]),
         (&json!("note"), &json!(run_id)),

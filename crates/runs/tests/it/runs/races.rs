@@ -37,14 +37,15 @@ async fn of_ten_who_answer_one_approval_one_is_heard() {
         let results = ten(|_| {
             let (runs, run_id) = (host.runs.clone(), run_id.clone());
             async move {
-                runs.resolve(
-                    &caller("acme"),
-                    &run_id,
-                    &NodeId::new("gate"),
-                    json!({"action": "accept"}),
-                    Direct,
-                )
-                .await
+                runs.commands()
+                    .resolve(
+                        &caller("acme"),
+                        &run_id,
+                        &NodeId::new("gate"),
+                        json!({"action": "accept"}),
+                        Direct,
+                    )
+                    .await
             }
         })
         .await;
@@ -74,13 +75,13 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     ]);
     let twice = workflow("twice", &nodes, &edges, &json!([]));
     let acme = caller("acme");
-    host.runs.register(&acme, &twice).await.unwrap();
+    host.runs.definitions().register(&acme, &twice).await.unwrap();
     let run_id = begin(&host.runs, "twice").await;
-    let open = || host.runs.open_interrupts(&acme, &run_id).wait().unwrap().remove(0);
+    let open = || host.runs.queries().open_interrupts(&acme, &run_id).wait().unwrap().remove(0);
     let answer = |id: InterruptId, text: &str| {
         let (runs, by, run_id) = (host.runs.clone(), acme.clone(), run_id.clone());
         let value = json!({"answers": {"answer": text}});
-        async move { runs.resolve_interrupt(&by, &run_id, &NodeId::new("ask"), &id, value).await }
+        async move { runs.commands().resolve_interrupt(&by, &run_id, &NodeId::new("ask"), &id, value).await }
     };
     let first = open();
     answer(first.id.clone(), "first").await.unwrap();
@@ -95,6 +96,7 @@ async fn an_answer_to_an_interrupt_that_is_over_does_not_reach_the_next_of_its_n
     // Callers of another tenant do not find it, whatever they name.
     let theirs = host
         .runs
+        .commands()
         .resolve_interrupt(&caller("other"), &run_id, &NodeId::new("ask"), &second.id, json!({}))
         .await;
     assert_eq!(theirs.unwrap_err().code, ApiCode::RunNotFound);
@@ -108,7 +110,7 @@ async fn expecting(host: &Host) -> (RunId, String) {
     let data = json!({"eventType": "shop.paid", "correlation": {"order": 7}});
     let nodes = json!([["wait", "core.interrupt", {"kind": "external-event", "data": data}]]);
     let expecting = workflow("expecting", &nodes, &json!([]), &json!([]));
-    host.runs.register(&caller("acme"), &expecting).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &expecting).await.unwrap();
     let run_id = begin(&host.runs, "expecting").await;
     let token = snapshot(&host.runs, &caller("acme"), &run_id)["interrupt"]["interruptToken"].clone();
     (run_id, token.as_str().unwrap().to_owned())
@@ -135,16 +137,17 @@ async fn concurrent_deliveries_of_one_event_are_recorded_once_and_a_token_is_use
             async move {
                 match number % 2 {
                     0 => {
-                        runs.resolve(
-                            &caller("acme"),
-                            &run_id,
-                            &NodeId::new("wait"),
-                            event,
-                            written(keyed.as_ref()),
-                        )
-                        .await
+                        runs.commands()
+                            .resolve(
+                                &caller("acme"),
+                                &run_id,
+                                &NodeId::new("wait"),
+                                event,
+                                written(keyed.as_ref()),
+                            )
+                            .await
                     }
-                    _ => runs.resolve_token(&token, event, written(keyed.as_ref())).await,
+                    _ => runs.commands().resolve_token(&token, event, written(keyed.as_ref())).await,
                 }
             }
         })
@@ -167,9 +170,10 @@ async fn concurrent_deliveries_of_one_event_are_recorded_once_and_a_token_is_use
         for other in [json!({"order": 7, "paid": false}), json!({"order": 7}), json!(null)] {
             let by_run = host
                 .runs
+                .commands()
                 .resolve(&caller("acme"), &run_id, &NodeId::new("wait"), other.clone(), Direct)
                 .await;
-            let by_token = host.runs.resolve_token(&token, other, Direct).await;
+            let by_token = host.runs.commands().resolve_token(&token, other, Direct).await;
             for refused in [by_run, by_token] {
                 assert_eq!(refused.unwrap_err().code, ApiCode::InterruptAlreadyResolved);
             }
@@ -194,17 +198,18 @@ async fn a_repeated_event_with_a_secret_is_recognized_although_the_log_does_not_
     let host = Host::with(setup()).await;
     let (run_id, token) = expecting(&host).await;
     let event = json!({"order": 7, "note": "a-secret-that-is-known"});
-    let first = host.runs.resolve_token(&token, event.clone(), Direct).await.unwrap();
+    let first = host.runs.commands().resolve_token(&token, event.clone(), Direct).await.unwrap();
     to_the_end(&host.runs, &run_id).await;
     let (again, _) = open(host.folder.path(), setup());
-    again.recover().await.unwrap();
+    again.engine().recover().await.unwrap();
     for runs in [&host.runs, &again] {
         let by_run = runs
+            .commands()
             .resolve(&caller("acme"), &run_id, &NodeId::new("wait"), event.clone(), Direct)
             .await
             .unwrap();
         assert_eq!(by_run, first);
-        let by_token = runs.resolve_token(&token, event.clone(), Direct).await;
+        let by_token = runs.commands().resolve_token(&token, event.clone(), Direct).await;
         assert_eq!(by_token.unwrap_err().code, ApiCode::InterruptAlreadyResolved, "a token is used up");
     }
     assert!(!format!("{:?}", events(&again, "acme", &run_id)).contains("a-secret-that-is-known"));
@@ -216,10 +221,12 @@ async fn a_cancel_and_an_answer_agree_on_how_the_run_ends() {
     for _ in 0..20 {
         let run_id = begin(&host.runs, "gated").await;
         let (runs, id) = (host.runs.clone(), run_id.clone());
-        let cancel = tokio::spawn(async move { runs.cancel(&caller("acme"), &id, None, Direct).await });
+        let cancel =
+            tokio::spawn(async move { runs.commands().cancel(&caller("acme"), &id, None, Direct).await });
         let (runs, id) = (host.runs.clone(), run_id.clone());
         let answer = tokio::spawn(async move {
-            runs.resolve(&caller("acme"), &id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+            runs.commands()
+                .resolve(&caller("acme"), &id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
                 .await
         });
         let (cancel, answer) = (cancel.await.unwrap().unwrap(), answer.await.unwrap());
@@ -253,7 +260,7 @@ async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
         async move {
             let by = caller("acme");
             let keyed = keyed(&by, "POST /v1/runs", &key, &request);
-            runs.create(&by, new_run(&request), Creation::default(), recorded(&keyed)).await
+            runs.commands().create(&by, new_run(&request), Creation::default(), recorded(&keyed)).await
         }
     };
     let ids = |results: Vec<Result<StoredReply, Refusal>>| {
@@ -266,14 +273,24 @@ async fn ten_creations_with_one_key_are_one_run_and_with_ten_keys_ten() {
     assert_eq!(ids(ten(|_| create("one".into())).await), 1);
     assert_eq!(ids(ten(|number| create(format!("key-{number}"))).await), 10);
     assert_eq!(
-        host.runs.list(&caller("acme"), &ports::runs::RunFilter::default(), 200).await.unwrap().runs.len(),
+        host.runs
+            .queries()
+            .list(&caller("acme"), &ports::runs::RunFilter::default(), 200)
+            .await
+            .unwrap()
+            .runs
+            .len(),
         11
     );
     let by = caller("acme");
     let other = json!({"workflowId": "chain"});
     let mismatch = keyed(&by, "POST /v1/runs", "one", &other);
-    let refused =
-        host.runs.create(&by, new_run(&other), Creation::default(), recorded(&mismatch)).await.unwrap_err();
+    let refused = host
+        .runs
+        .commands()
+        .create(&by, new_run(&other), Creation::default(), recorded(&mismatch))
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, ApiCode::IdempotencyKeyMismatch);
 }
 
@@ -284,13 +301,14 @@ async fn of_ten_who_want_one_scope_one_gets_it() {
     let results = ten(|_| {
         let runs = host.runs.clone();
         async move {
-            runs.create(
-                &caller("acme"),
-                new_run(&json!({"workflowId": "slow", "scopeId": "s"})),
-                creation,
-                Direct,
-            )
-            .await
+            runs.commands()
+                .create(
+                    &caller("acme"),
+                    new_run(&json!({"workflowId": "slow", "scopeId": "s"})),
+                    creation,
+                    Direct,
+                )
+                .await
         }
     })
     .await;
@@ -310,12 +328,13 @@ async fn a_fork_of_an_active_run_is_its_beginning() {
         let forks = ten(move |_| {
             let (runs, id) = (runs.clone(), id.clone());
             async move {
-                runs.fork(&caller("acme"), &id, new_fork(&json!({"mode": "branch", "fromSeq": 3})), Direct)
+                runs.commands()
+                    .fork(&caller("acme"), &id, new_fork(&json!({"mode": "branch", "fromSeq": 3})), Direct)
                     .await
             }
         });
         let gate = NodeId::new("gate");
-        let answer = host.runs.resolve(&by, &run_id, &gate, json!({"action": "accept"}), Direct);
+        let answer = host.runs.commands().resolve(&by, &run_id, &gate, json!({"action": "accept"}), Direct);
         let (forks, answer) = tokio::join!(forks, answer);
         answer.unwrap();
         let source = to_the_end(&host.runs, &run_id).await;
@@ -339,7 +358,8 @@ async fn a_caller_who_disconnects_does_not_stop_the_effects() {
         // The creation of a run with a child is dropped after a number of polls, like a server drops the request of a client that
         // disconnected. The created runs continue.
         let request = json!({"workflowId": "patient"});
-        let mut creation = Box::pin(host.runs.create(&by, new_run(&request), Creation::default(), Direct));
+        let mut creation =
+            Box::pin(host.runs.commands().create(&by, new_run(&request), Creation::default(), Direct));
         for _ in 0..polls {
             let waker = std::task::Context::from_waker(std::task::Waker::noop());
             let mut waker = waker;
@@ -353,7 +373,7 @@ async fn a_caller_who_disconnects_does_not_stop_the_effects() {
     // The writer processes commits in order: when this one is durable, so are the earlier ones.
     let last = create(&host.runs, &by, &json!({"workflowId": "patient"})).await;
     to_the_end(&host.runs, &last).await;
-    let listed = host.runs.list(&by, &ports::runs::RunFilter::default(), 200).await.unwrap().runs;
+    let listed = host.runs.queries().list(&by, &ports::runs::RunFilter::default(), 200).await.unwrap().runs;
     for snapshot in listed {
         let snapshot: Value = serde_json::from_slice(&snapshot).unwrap();
         let run_id = snapshot["runId"].as_str().unwrap();

@@ -22,7 +22,7 @@ async fn restarted(host: Host) -> Host {
     drop((runs, store));
     // Tasks of the first host may still hold it for a moment; SQLite allows a second connection meanwhile.
     let (runs, store) = open(folder.path(), Setup::default());
-    runs.recover().await.unwrap();
+    runs.engine().recover().await.unwrap();
     keep_time(&runs);
     Host { runs, store, folder }
 }
@@ -48,7 +48,11 @@ fn a_run_that_waits_for_a_person_keeps_waiting_and_does_not_record_the_restart()
         let host = restarted(host).await;
         assert_eq!(events(&host.runs, "acme", &run_id), before);
         let token = snapshot(&host.runs, &caller("acme"), &run_id)["interrupt"]["interruptToken"].clone();
-        host.runs.resolve_token(token.as_str().unwrap(), json!({"action": "accept"}), Direct).await.unwrap();
+        host.runs
+            .commands()
+            .resolve_token(token.as_str().unwrap(), json!({"action": "accept"}), Direct)
+            .await
+            .unwrap();
         to_the_end(&host.runs, &run_id).await;
         assert_eq!(status(&host.runs, &run_id), "completed");
     });
@@ -61,7 +65,7 @@ fn a_timer_that_was_set_before_the_stop_fires_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let (runs, store) = open(folder.path(), Setup::default());
         for workflow in super::workflows() {
-            runs.register(&caller("acme"), &workflow).await.unwrap();
+            runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
         }
         let run_id = begin(&runs, "short").await;
         (Host { runs, store, folder }, run_id)
@@ -94,6 +98,7 @@ fn a_parent_and_its_child_find_each_other_again() {
         };
         until(&host.runs, &child, |event| event.kind == EventKind::InterruptRequested).await.unwrap();
         host.runs
+            .commands()
             .resolve(&caller("acme"), &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
             .await
             .unwrap();
@@ -159,8 +164,8 @@ fn recovering_twice_changes_nothing_for_waiting_runs() {
         let host = Host::start().await;
         let run_id = begin(&host.runs, "gated").await;
         let before = events(&host.runs, "acme", &run_id);
-        host.runs.recover().await.unwrap();
-        host.runs.recover().await.unwrap();
+        host.runs.engine().recover().await.unwrap();
+        host.runs.engine().recover().await.unwrap();
         assert_eq!(events(&host.runs, "acme", &run_id), before);
     });
 }
@@ -198,17 +203,18 @@ fn a_drained_host_accepts_no_requests_and_its_clock_ends() {
         begin(&host.runs, "gated").await;
         let clock = {
             let runs = host.runs.clone();
-            tokio::spawn(async move { runs.keep_time().await })
+            tokio::spawn(async move { runs.engine().keep_time().await })
         };
         let audit = {
             let runs = host.runs.clone();
-            tokio::spawn(async move { runs.keep_checkpoints().await })
+            tokio::spawn(async move { runs.audit().keep_checkpoints().await })
         };
         host.runs.drain().await;
         clock.await.unwrap();
         audit.await.unwrap();
         let refused = host
             .runs
+            .commands()
             .create(&caller("acme"), new_run(&json!({"workflowId": "echo"})), Default::default(), Direct)
             .await
             .unwrap_err();

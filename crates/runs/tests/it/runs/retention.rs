@@ -31,7 +31,7 @@ async fn host() -> (Host, Arc<ManualClock>) {
 }
 
 fn is_there(runs: &Runs, run_id: &RunId) -> bool {
-    runs.read(&caller("acme"), run_id).wait().is_ok()
+    runs.queries().read(&caller("acme"), run_id).wait().is_ok()
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn runs_are_kept_permanently_by_default() {
     let (host, clock) = host().await;
     let run_id = begin(&host.runs, "chain").await;
     clock.advance(10_000 * DAY);
-    assert_eq!(host.runs.sweep(Retention::default()).await.unwrap(), Swept::default());
+    assert_eq!(host.runs.sweeper().sweep(Retention::default()).await.unwrap(), Swept::default());
     assert!(is_there(&host.runs, &run_id));
 }
 
@@ -50,24 +50,24 @@ async fn an_expired_run_is_deleted_with_all_its_data() {
     let request = json!({"workflowId": "chain", "tags": ["old"]});
     let old = create(&host.runs, &by, &request).await;
     let note = json!({"signal": {"kind": "flag"}});
-    host.runs.annotate(&by, &old, new_note(&note), Direct).await.unwrap();
+    host.runs.annotations().add(&by, &old, new_note(&note), Direct).await.unwrap();
     clock.advance(DAY);
     let young = create(&host.runs, &by, &request).await;
     clock.advance(DAY);
-    assert_eq!(host.runs.sweep(days(2)).await.unwrap().runs, 0, "not before its time");
+    assert_eq!(host.runs.sweeper().sweep(days(2)).await.unwrap().runs, 0, "not before its time");
     clock.advance(1);
-    assert_eq!(host.runs.sweep(days(2)).await.unwrap().runs, 1);
+    assert_eq!(host.runs.sweeper().sweep(days(2)).await.unwrap().runs, 1);
     assert!(!is_there(&host.runs, &old));
     assert!(is_there(&host.runs, &young));
     assert!(host.store.annotations(&old).await.unwrap().is_empty());
     assert!(host.store.appends(&old, 0, 10, 1 << 20).await.unwrap().is_empty());
     let filter = ports::runs::RunFilter { tag: Some("old".into()), ..ports::runs::RunFilter::default() };
     assert_eq!(
-        host.runs.list(&by, &filter, 10).await.unwrap().runs.len(),
+        host.runs.queries().list(&by, &filter, 10).await.unwrap().runs.len(),
         1,
         "only the young one has the tag"
     );
-    let refused = host.runs.read(&by, &old).await.unwrap_err();
+    let refused = host.runs.queries().read(&by, &old).await.unwrap_err();
     assert_eq!(refused.code.as_str(), "run_not_found");
 
     let end = host.store.audit_end(&Tenant::new("acme")).await.unwrap().unwrap();
@@ -75,7 +75,7 @@ async fn an_expired_run_is_deleted_with_all_its_data() {
     let entry: serde_json::Value = serde_json::from_slice(&entry[0].entry).unwrap();
     assert_eq!((&entry["action"], &entry["principal"]), (&json!("run.expire"), &json!("retention")));
     assert_eq!(entry["details"]["runIds"], json!([old]));
-    assert!(host.runs.audit_verify(&by, None, None).await.unwrap().is_chain_valid);
+    assert!(host.runs.audit().verify(&by, None, None).await.unwrap().is_chain_valid);
 }
 
 #[tokio::test]
@@ -86,16 +86,20 @@ async fn an_active_run_is_kept_with_its_ancestors_and_descendants() {
     let child = super::restart::until_child(&host, &parent).await;
     super::until(&host.runs, &child, |event| event.kind.as_str() == "interrupt.requested").await.unwrap();
     clock.advance(3 * DAY);
-    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
+    assert_eq!(host.runs.sweeper().sweep(days(1)).await.unwrap().runs, 0);
     assert_eq!(status(&host.runs, &child), "waiting-approval");
 
     let by = caller("acme");
-    host.runs.resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&by, &child, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+        .await
+        .unwrap();
     super::to_the_end(&host.runs, &parent).await;
     clock.advance(HOUR);
-    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0, "they have only just ended");
+    assert_eq!(host.runs.sweeper().sweep(days(1)).await.unwrap().runs, 0, "they have only just ended");
     clock.advance(3 * DAY);
-    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 2);
+    assert_eq!(host.runs.sweeper().sweep(days(1)).await.unwrap().runs, 2);
     assert!(!is_there(&host.runs, &parent) && !is_there(&host.runs, &child));
 }
 
@@ -104,15 +108,15 @@ async fn the_source_of_a_fork_is_kept_while_the_fork_is_active() {
     let (host, clock) = host().await;
     let by = caller("acme");
     let source = begin(&host.runs, "gated").await;
-    host.runs.cancel(&by, &source, None, Direct).await.unwrap();
+    host.runs.commands().cancel(&by, &source, None, Direct).await.unwrap();
     let events = super::events(&host.runs, "acme", &source);
     let at = events.iter().position(|event| event["type"] == "interrupt.requested").unwrap() + 1;
     let request = json!({"mode": "branch", "fromSeq": at});
-    let fork = host.runs.fork(&by, &source, new_fork(&request), Direct).await.unwrap().run_id;
+    let fork = host.runs.commands().fork(&by, &source, new_fork(&request), Direct).await.unwrap().run_id;
     clock.advance(3 * DAY);
-    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 0);
-    host.runs.cancel(&by, &fork, None, Direct).await.unwrap();
-    assert_eq!(host.runs.sweep(days(1)).await.unwrap().runs, 1, "the fork has ended just now");
+    assert_eq!(host.runs.sweeper().sweep(days(1)).await.unwrap().runs, 0);
+    host.runs.commands().cancel(&by, &fork, None, Direct).await.unwrap();
+    assert_eq!(host.runs.sweeper().sweep(days(1)).await.unwrap().runs, 1, "the fork has ended just now");
     assert_eq!(snapshot(&host.runs, &by, &fork)["status"], "cancelled");
 }
 
@@ -123,18 +127,32 @@ async fn recorded_replies_are_kept_for_a_day() {
     let request = json!({"workflowId": "chain"});
     let first = {
         let key = keyed(&by, "createRun ", "once", &request);
-        host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap()
+        host.runs
+            .commands()
+            .create(&by, new_run(&request), Creation::default(), recorded(&key))
+            .await
+            .unwrap()
     };
     clock.advance(DAY);
-    assert!(!host.runs.sweep(Retention::default()).await.unwrap().answers);
+    assert!(!host.runs.sweeper().sweep(Retention::default()).await.unwrap().answers);
     let key = keyed(&by, "createRun ", "once", &request);
-    let again = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
+    let again = host
+        .runs
+        .commands()
+        .create(&by, new_run(&request), Creation::default(), recorded(&key))
+        .await
+        .unwrap();
     assert!(again.replayed);
     clock.advance(1);
     // One day is the minimum.
     let hasty = Retention { answers: Duration::from_secs(1), ..Retention::default() };
-    assert!(hasty.answers < MIN_ANSWERS && host.runs.sweep(hasty).await.unwrap().answers);
-    let anew = host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
+    assert!(hasty.answers < MIN_ANSWERS && host.runs.sweeper().sweep(hasty).await.unwrap().answers);
+    let anew = host
+        .runs
+        .commands()
+        .create(&by, new_run(&request), Creation::default(), recorded(&key))
+        .await
+        .unwrap();
     assert!(!anew.replayed);
     assert_ne!(body(&anew)["runId"], body(&first)["runId"]);
     let unknown = ReplyKey {

@@ -44,10 +44,10 @@ async fn a_tenant_without_the_secret_gets_an_error_and_no_value() {
     let host = host().await;
     let by = caller("other");
     for workflow in super::workflows() {
-        host.runs.register(&by, &workflow).await.unwrap();
+        host.runs.definitions().register(&by, &workflow).await.unwrap();
     }
     let run_id = create(&host.runs, &by, &json!({"workflowId": "conformance-secret"})).await;
-    let mut following = host.runs.follow(&Tenant::new("other"), &run_id, 0).await.unwrap();
+    let mut following = host.runs.queries().follow(&Tenant::new("other"), &run_id, 0).await.unwrap();
     while following.stored().await.unwrap().is_some() {}
     while following.next().await.unwrap().is_some() {}
     let shown = snapshot(&host.runs, &by, &run_id);
@@ -73,8 +73,8 @@ async fn a_known_secret_value_is_replaced_wherever_it_would_be_stored() {
     let run_id = create(&host.runs, &by, &request).await;
     let events = to_the_end(&host.runs, &run_id).await;
     let note = json!({"signal": {"kind": "label", "label": VALUE}});
-    let note = host.runs.annotate(&by, &run_id, new_note(&note), Direct).await.unwrap();
-    let bundle = host.runs.debug_bundle(&by, &run_id, None).await.unwrap();
+    let note = host.runs.annotations().add(&by, &run_id, new_note(&note), Direct).await.unwrap();
+    let bundle = host.runs.queries().debug_bundle(&by, &run_id, None).await.unwrap();
     let shown = snapshot(&host.runs, &by, &run_id);
     assert_eq!(shown["variables"]["payload"]["pasted"], "x [REDACTED:canary] y");
     assert_eq!(bundle["redactionApplied"], true);

@@ -26,7 +26,7 @@ async fn asking(server: &ModelServer, workflows: &[Value]) -> (Host, tempfile::T
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
     for workflow in workflows {
-        host.runs.register(&caller("acme"), workflow).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), workflow).await.unwrap();
     }
     (host, folder)
 }
@@ -128,7 +128,11 @@ async fn a_child_ends_with_its_run_whatever_else_the_decision_requested() {
         }
         tokio::task::yield_now().await;
     };
-    host.runs.resolve(&by, &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .resolve(&by, &run_id, &NodeId::new("gate"), json!({"action": "accept"}), Direct)
+        .await
+        .unwrap();
     let events = to_the_end(&host.runs, &run_id).await;
     let started = events.iter().filter(|event| event["type"] == "node.started");
     assert!(
@@ -155,7 +159,7 @@ async fn the_concurrent_calls_of_a_run_are_limited_and_waiting_calls_end_with_it
     server.asked().await;
     server.asked().await;
     assert_eq!(server.count(), MAX_AT_WORK_FOR_A_RUN + 2);
-    host.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
+    host.runs.commands().cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
     for _ in 0..MAX_AT_WORK_FOR_A_RUN + 2 {
         server.let_go();
     }
@@ -176,9 +180,9 @@ async fn calls_that_a_pause_meets_are_made_once() {
     server.asked().await;
     server.asked().await;
     let policy = flow::engine::DrainPolicy::Immediate;
-    host.runs.pause(&by, &run_id, None, policy, Direct).await.unwrap();
+    host.runs.commands().pause(&by, &run_id, None, policy, Direct).await.unwrap();
     server.let_go();
-    host.runs.resume(&by, &run_id, None, Direct).await.unwrap();
+    host.runs.commands().resume(&by, &run_id, None, Direct).await.unwrap();
     server.let_go();
     to_the_end(&host.runs, &run_id).await;
     assert_eq!((status(&host.runs, &run_id).as_str(), server.count()), ("completed", 2));

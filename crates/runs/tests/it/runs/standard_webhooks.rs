@@ -47,7 +47,7 @@ async fn an_endpoint_is_verified_and_deliveries_have_both_signatures() {
     let host = host_that_delivers().await;
     let (address, mut received) = receiver(&[200]).await;
     let request = new_webhook(&opted_in(&format!("http://{address}/hook"), &secret(1)));
-    let registered = host.runs.register_webhook(&caller("acme"), request, Direct).await.unwrap();
+    let registered = host.runs.webhooks().register(&caller("acme"), request, Direct).await.unwrap();
     assert_eq!(registered.secret, None, "the secret is not sent back");
     let verification = received.recv().await.unwrap();
     let body: Value = serde_json::from_slice(&verification.body).unwrap();
@@ -66,7 +66,7 @@ async fn an_endpoint_is_verified_and_deliveries_have_both_signatures() {
     // A subscription that did not ask for it is as before.
     let (address, mut received) = receiver(&[200]).await;
     let plain = new_webhook(&json!({"url": format!("http://{address}/mute"), "events": ["run.completed"]}));
-    host.runs.register_webhook(&caller("acme"), plain, Direct).await.unwrap();
+    host.runs.webhooks().register(&caller("acme"), plain, Direct).await.unwrap();
     begin(&host.runs, "chain").await;
     let delivery = received.recv().await.unwrap();
     assert!(delivery.headers.keys().all(|name| !name.starts_with("webhook-")), "{:?}", delivery.headers);
@@ -85,15 +85,15 @@ async fn an_endpoint_that_does_not_repeat_the_challenge_is_not_registered() {
         "http://127.0.0.1:1/".to_owned(),
     ] {
         let request = new_webhook(&opted_in(&url, &secret(1)));
-        let refused = host.runs.register_webhook(&caller("acme"), request, Direct).await.unwrap_err();
+        let refused = host.runs.webhooks().register(&caller("acme"), request, Direct).await.unwrap_err();
         assert_eq!(refused.code, ApiCode::WebhookEndpointUnverified, "{url}");
     }
     heard.recv().await.unwrap();
     assert!(heard.try_recv().is_err(), "one request for each registration");
     let request = new_webhook(&opted_in(&format!("http://{mute}/"), "not-a-standard-secret"));
-    let refused = host.runs.register_webhook(&caller("acme"), request, Direct).await.unwrap_err();
+    let refused = host.runs.webhooks().register(&caller("acme"), request, Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::ValidationError);
-    assert_eq!(host.runs.webhooks(&caller("acme")).await.unwrap(), []);
+    assert_eq!(host.runs.webhooks().list(&caller("acme")).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,10 +104,10 @@ async fn both_secrets_sign_for_a_while_after_a_rotation() {
     deliver(&host);
     let (address, mut received) = receiver(&[200]).await;
     let request = new_webhook(&opted_in(&format!("http://{address}/"), &secret(1)));
-    let id = host.runs.register_webhook(&caller("acme"), request, Direct).await.unwrap().id;
+    let id = host.runs.webhooks().register(&caller("acme"), request, Direct).await.unwrap().id;
     received.recv().await.unwrap();
     let rotate = async |byte: u8| {
-        host.runs.rotate_webhook_secret(&caller("acme"), &id, secret(byte), Direct).await.unwrap()
+        host.runs.webhooks().rotate_secret(&caller("acme"), &id, secret(byte), Direct).await.unwrap()
     };
     let rotated = rotate(2).await;
     assert_eq!(rotated.previous_expires_at, rotated.rotated_at.plus(OVERLAP_SECONDS * 1000));
@@ -132,15 +132,15 @@ async fn both_secrets_sign_for_a_while_after_a_rotation() {
     assert_eq!(after.headers["x-openwop-signature"], signature(&secret(3), &after));
 
     let refused =
-        host.runs.rotate_webhook_secret(&caller("other"), &id, secret(4), Direct).await.unwrap_err();
+        host.runs.webhooks().rotate_secret(&caller("other"), &id, secret(4), Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::SubscriptionNotFound);
     let refused =
-        host.runs.rotate_webhook_secret(&caller("acme"), &id, "short".into(), Direct).await.unwrap_err();
+        host.runs.webhooks().rotate_secret(&caller("acme"), &id, "short".into(), Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::ValidationError);
     let plain = new_webhook(&json!({"url": format!("http://{address}/"), "events": ["run.failed"]}));
-    let plain = host.runs.register_webhook(&caller("acme"), plain, Direct).await.unwrap().id;
+    let plain = host.runs.webhooks().register(&caller("acme"), plain, Direct).await.unwrap().id;
     let refused =
-        host.runs.rotate_webhook_secret(&caller("acme"), &plain, secret(4), Direct).await.unwrap_err();
+        host.runs.webhooks().rotate_secret(&caller("acme"), &plain, secret(4), Direct).await.unwrap_err();
     assert_eq!(refused.code, ApiCode::ValidationError, "one signature cannot overlap");
 }
 
@@ -152,10 +152,11 @@ async fn dead_letters_are_listed_without_their_content_and_delivered_again() {
     // Nothing listens there until the deliveries were given up.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let request = new_webhook(&json!({"url": format!("http://{address}/"), "events": ["run.completed"]}));
-    let id: SubscriptionId = host.runs.register_webhook(&caller("acme"), request, Direct).await.unwrap().id;
+    let id: SubscriptionId =
+        host.runs.webhooks().register(&caller("acme"), request, Direct).await.unwrap().id;
     let run_id = begin(&host.runs, "chain").await;
     deliver(&host);
-    while host.runs.dead_letters(&caller("acme"), &id, 10).await.unwrap().is_empty() {
+    while host.runs.webhooks().dead_letters(&caller("acme"), &id, 10).await.unwrap().is_empty() {
         if host.store.next_delivery().await.unwrap().is_some_and(|due| due > Timestamp(clock.now_ms())) {
             // Longer than every pause.
             clock.advance(3_600_001);
@@ -163,18 +164,18 @@ async fn dead_letters_are_listed_without_their_content_and_delivered_again() {
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let letters = host.runs.dead_letters(&caller("acme"), &id, 1000).await.unwrap();
+    let letters = host.runs.webhooks().dead_letters(&caller("acme"), &id, 1000).await.unwrap();
     let letter = letters.last().unwrap();
     assert_eq!((&letter.run_id, letter.event_type.as_str(), letter.attempts), (&run_id, "run.completed", 8));
     assert!(letter.event_id.starts_with("evt_"), "{letter:?}");
-    let other = host.runs.dead_letters(&caller("other"), &id, 10).await.unwrap_err();
+    let other = host.runs.webhooks().dead_letters(&caller("other"), &id, 10).await.unwrap_err();
     assert_eq!(other.code, ApiCode::SubscriptionNotFound);
-    let unknown = host.runs.redeliver(&caller("acme"), &id, "none", Direct).await.unwrap_err();
+    let unknown = host.runs.webhooks().redeliver(&caller("acme"), &id, "none", Direct).await.unwrap_err();
     assert_eq!(unknown.code, ApiCode::NotFound);
     let (_, mut received) = receiver_at(address, &[200]).await;
-    host.runs.redeliver(&caller("acme"), &id, &letter.delivery_id, Direct).await.unwrap();
+    host.runs.webhooks().redeliver(&caller("acme"), &id, &letter.delivery_id, Direct).await.unwrap();
     // Others that were still being tried arrive too.
     while received.recv().await.unwrap().headers["x-openwop-delivery-id"] != letter.delivery_id {}
-    let left = host.runs.dead_letters(&caller("acme"), &id, 1000).await.unwrap();
+    let left = host.runs.webhooks().dead_letters(&caller("acme"), &id, 1000).await.unwrap();
     assert!(left.iter().all(|other| other.delivery_id != letter.delivery_id), "it was delivered");
 }

@@ -38,7 +38,7 @@ async fn a_workflow_with_a_trigger_that_never_fires_runs_and_is_named() {
     for document in [&silent, &only_words] {
         store_as_before(&host, document);
     }
-    let found = host.runs.silent_triggers().await.unwrap();
+    let found = host.runs.definitions().silent_triggers().await.unwrap();
     let found: Vec<_> = found
         .iter()
         .map(|found| (found.tenant.as_str(), found.workflow_id.as_str(), found.trigger.id.as_str()))

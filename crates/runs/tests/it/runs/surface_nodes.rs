@@ -706,11 +706,12 @@ async fn play(source: Option<&Source>) {
         let document = document(name, &steps);
         let document = source.map_or(document.clone(), |source| behind(source, &steps, document));
         let what = format!("{:?} {name}", source.map(|source| source.0));
-        let registered = host.runs.register(&caller("acme"), &document).await;
+        let registered = host.runs.definitions().register(&caller("acme"), &document).await;
         registered.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
         let run_id = begin(&host.runs, name).await;
         if let Some((_, _, _, Some(answer))) = source {
             host.runs
+                .commands()
                 .resolve(&caller("acme"), &run_id, &NodeId::new("source"), answer.clone(), Direct)
                 .await
                 .unwrap();
@@ -764,13 +765,13 @@ async fn a_port_that_a_surface_does_not_declare_is_refused_at_registration() {
         (document(port("input"), json!({})), "/nodes/1/inputs/input", "key, value"),
     ];
     for (document, path, advice) in refused {
-        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        let refusal = host.runs.definitions().register(&caller("acme"), &document).await.unwrap_err();
         let fields = &refusal.details["fields"];
         assert_eq!(fields[0]["path"], path);
         assert!(fields[0]["message"].as_str().unwrap().contains(advice), "{fields}");
     }
     for edge in [json!({"targetInput": "value"}), json!({"targetInput": "ttlSeconds"}), json!({})] {
-        host.runs.register(&caller("acme"), &document(port("key"), edge)).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), &document(port("key"), edge)).await.unwrap();
     }
 }
 
@@ -835,8 +836,11 @@ async fn configuration_that_a_surface_would_ignore_is_refused_at_registration() 
     ];
     for (kind, config) in cases {
         let nodes = json!([["n", format!("core.{kind}"), config]]);
-        let refused =
-            host.runs.register(&caller("acme"), &workflow("w", &nodes, &json!([]), &json!([]))).await;
+        let refused = host
+            .runs
+            .definitions()
+            .register(&caller("acme"), &workflow("w", &nodes, &json!([]), &json!([])))
+            .await;
         let refusal = refused.err().unwrap_or_else(|| panic!("{kind} {config}"));
         assert_eq!(refusal.code.as_str(), "validation_error", "{kind} {config}");
     }
@@ -877,7 +881,7 @@ async fn an_input_that_a_surface_would_ignore_is_refused_at_registration() {
     ];
     for (kind, config, inputs) in cases {
         let document = document("w", &[("n", kind, config, inputs, json!({}))]);
-        let refusal = host.runs.register(&caller("acme"), &document).await.unwrap_err();
+        let refusal = host.runs.definitions().register(&caller("acme"), &document).await.unwrap_err();
         assert_eq!(refusal.code.as_str(), "validation_error", "{kind}");
         let path = refusal.details["fields"][0]["path"].as_str().unwrap();
         assert!(path.starts_with("/nodes/0/inputs/"), "{kind}: {path}");
@@ -889,13 +893,13 @@ async fn a_surface_that_is_unavailable_when_it_is_called_is_named_in_the_failure
     let (host, _clock, folder) = host().await;
     let sql = json!({"sql": {"type": "static", "value": "SELECT 1"}});
     let document = workflow("sql", &json!([["ask", "core.db.sql-query", {}, sql]]), &json!([]), &json!([]));
-    host.runs.register(&caller("acme"), &document).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &document).await.unwrap();
     // Another host on the same store, without databases.
     let less = Surfaces::open(&surfaces::Options::new(folder.path().join("less"))).unwrap();
     let (runs, _store) =
         open(host.folder.path(), Setup { executors: Some(executors(less)), ..Setup::default() });
     keep_time(&runs);
-    let refusal = runs.register(&caller("acme"), &document).await.unwrap_err();
+    let refusal = runs.definitions().register(&caller("acme"), &document).await.unwrap_err();
     assert_eq!(refusal.code.as_str(), "capability_required");
     assert_eq!(refusal.details["requiredCapability"], "sql.supported");
 

@@ -30,29 +30,39 @@ async fn ask_everything(
     vec![
         (
             "read",
-            runs.read(&by, run_id).await.map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap()),
+            runs.queries()
+                .read(&by, run_id)
+                .await
+                .map(|(snapshot, _)| serde_json::from_slice(&snapshot).unwrap()),
         ),
-        ("follow", runs.follow(&Tenant::new(tenant), run_id, 0).await.map(|_| Value::Null)),
-        ("artifact", runs.artifact(&by, run_id, &ArtifactId::new("a")).await.map(|_| Value::Null)),
-        ("parent", runs.parent(&by, run_id).await.map(|_| Value::Null)),
-        ("difference", runs.difference(&by, run_id, run_id).await.map(|_| Value::Null)),
-        ("bundle", runs.debug_bundle(&by, run_id, None).await),
-        ("annotations", runs.annotations(&by, run_id).await.map(|notes| json!(notes))),
-        ("annotate", reported(runs.annotate(&by, run_id, new_note(&flag), Direct).await)),
-        ("fork", reported(runs.fork(&by, run_id, new_fork(&json!({"mode": "replay"})), Direct).await)),
-        ("pause", reported(runs.pause(&by, run_id, None, DrainPolicy::Immediate, Direct).await)),
-        ("resume", reported(runs.resume(&by, run_id, None, Direct).await)),
-        ("resolve", reported(runs.resolve(&by, run_id, &NodeId::new("gate"), accept, Direct).await)),
-        ("cancel", reported(runs.cancel(&by, run_id, None, Direct).await)),
+        ("follow", runs.queries().follow(&Tenant::new(tenant), run_id, 0).await.map(|_| Value::Null)),
+        ("artifact", runs.artifacts().read(&by, run_id, &ArtifactId::new("a")).await.map(|_| Value::Null)),
+        ("parent", runs.queries().parent(&by, run_id).await.map(|_| Value::Null)),
+        ("difference", runs.queries().difference(&by, run_id, run_id).await.map(|_| Value::Null)),
+        ("bundle", runs.queries().debug_bundle(&by, run_id, None).await),
+        ("annotations", runs.annotations().list(&by, run_id).await.map(|notes| json!(notes))),
+        ("annotate", reported(runs.annotations().add(&by, run_id, new_note(&flag), Direct).await)),
+        (
+            "fork",
+            reported(runs.commands().fork(&by, run_id, new_fork(&json!({"mode": "replay"})), Direct).await),
+        ),
+        ("pause", reported(runs.commands().pause(&by, run_id, None, DrainPolicy::Immediate, Direct).await)),
+        ("resume", reported(runs.commands().resume(&by, run_id, None, Direct).await)),
+        (
+            "resolve",
+            reported(runs.commands().resolve(&by, run_id, &NodeId::new("gate"), accept, Direct).await),
+        ),
+        ("cancel", reported(runs.commands().cancel(&by, run_id, None, Direct).await)),
         (
             "delete webhook",
-            runs.delete_webhook(&by, &SubscriptionId::new(webhook_id), Direct).await.map(|()| Value::Null),
+            runs.webhooks().delete(&by, &SubscriptionId::new(webhook_id), Direct).await.map(|()| Value::Null),
         ),
-        ("workflow", runs.workflow(&by, &WorkflowId::new("theirs")).await.map(|_| Value::Null)),
+        ("workflow", runs.definitions().workflow(&by, &WorkflowId::new("theirs")).await.map(|_| Value::Null)),
         (
             "create",
             reported(
-                runs.create(&by, new_run(&json!({"workflowId": "theirs"})), Creation::default(), Direct)
+                runs.commands()
+                    .create(&by, new_run(&json!({"workflowId": "theirs"})), Creation::default(), Direct)
                     .await,
             ),
         ),
@@ -66,16 +76,17 @@ fn reported(result: Result<impl WireBody, Refusal>) -> Result<Value, Refusal> {
 /// The lists and counts of a tenant.
 fn everything_listed(host: &Host, tenant: &str) -> Value {
     let (runs, by) = (&host.runs, caller(tenant));
-    let RunPage { runs: listed, next } = runs.list(&by, &RunFilter::default(), 200).wait().unwrap();
+    let RunPage { runs: listed, next } = runs.queries().list(&by, &RunFilter::default(), 200).wait().unwrap();
     let listed: Vec<Value> =
         listed.iter().map(|snapshot| serde_json::from_slice(snapshot).unwrap()).collect();
-    let workflows: Vec<_> = runs.workflows(&by).wait().unwrap().into_iter().map(|(id, _)| id).collect();
+    let workflows: Vec<_> =
+        runs.definitions().workflows(&by).wait().unwrap().into_iter().map(|(id, _)| id).collect();
     json!({
         "runs": listed,
         "more": next.is_some(),
         "workflows": workflows,
-        "webhooks": runs.webhooks(&by).wait().unwrap().into_iter().map(|webhook| webhook.id).collect::<Vec<_>>(),
-        "audit": format!("{:?}", runs.audit_verify(&by, None, None).wait().unwrap()),
+        "webhooks": runs.webhooks().list(&by).wait().unwrap().into_iter().map(|webhook| webhook.id).collect::<Vec<_>>(),
+        "audit": format!("{:?}", runs.audit().verify(&by, None, None).wait().unwrap()),
     })
 }
 
@@ -106,7 +117,7 @@ proptest! {
             let host = Host::start().await;
             let acme = caller("acme");
             for workflow in super::workflows() {
-                host.runs.register(&caller("other"), &workflow).await.unwrap();
+                host.runs.definitions().register(&caller("other"), &workflow).await.unwrap();
             }
             create(&host.runs, &caller("other"), &json!({"workflowId": "gated", "scopeId": "s"})).await;
             let before = everything_listed(&host, "other");
@@ -114,7 +125,7 @@ proptest! {
             let mut hook = String::from("whk_none");
             let mut renamed = super::workflows()[0].clone();
             renamed["id"] = "theirs".into();
-            host.runs.register(&acme, &renamed).await.unwrap();
+            host.runs.definitions().register(&acme, &renamed).await.unwrap();
             mine.push(create(&host.runs, &acme, &json!({"workflowId": "gated", "scopeId": "s"})).await);
             for act in acts {
                 match act {
@@ -128,14 +139,14 @@ proptest! {
                         mine.push(run_id);
                     }
                     Act::Cancel => {
-                        host.runs.cancel(&acme, mine.last().unwrap(), None, Direct).await.unwrap();
+                        host.runs.commands().cancel(&acme, mine.last().unwrap(), None, Direct).await.unwrap();
                     }
                     Act::BulkCancel => {
-                        host.runs.cancel_many(&acme, &mine, None, Direct).await.unwrap();
+                        host.runs.commands().cancel_many(&acme, &mine, None, Direct).await.unwrap();
                     }
                     Act::Subscribe => {
                         let request = json!({"url": "https://example.com/", "events": ["run.completed"]});
-                        let registered = host.runs.register_webhook(&acme, new_webhook(&request), Direct).await;
+                        let registered = host.runs.webhooks().register(&acme, new_webhook(&request), Direct).await;
                         hook = registered.unwrap().id.as_str().to_owned();
                     }
                 }
@@ -151,14 +162,14 @@ proptest! {
                     assert_eq!(theirs, nobodys, "{name}");
                     assert_eq!(theirs.code.kind(), RefusalKind::NotFound, "{name}");
                 }
-                let many = host.runs.cancel_many(&caller("other"), std::slice::from_ref(run_id), None, Direct).await;
+                let many = host.runs.commands().cancel_many(&caller("other"), std::slice::from_ref(run_id), None, Direct).await;
                 let refused = many.unwrap().remove(0).unwrap_err();
                 assert_eq!(refused.code, ApiCode::RunNotFound);
                 assert_eq!(host.store.run(None, run_id).wait().unwrap().unwrap(), shown, "and nothing was changed");
             }
             // The same scope of another tenant is another scope.
             let creation = Creation { exclusive: true, ..Creation::default() };
-            let refused = host.runs.create(&caller("other"), new_run(&json!({"workflowId": "slow", "scopeId": "s"})), creation, Direct).await;
+            let refused = host.runs.commands().create(&caller("other"), new_run(&json!({"workflowId": "slow", "scopeId": "s"})), creation, Direct).await;
             let active = refused.unwrap_err().details["activeRunId"].clone();
             assert!(!mine.iter().any(|run_id| active == run_id.as_str()));
         });
@@ -169,15 +180,19 @@ proptest! {
 async fn one_key_of_two_tenants_is_two_keys() {
     let host = Host::start().await;
     for workflow in super::workflows() {
-        host.runs.register(&caller("other"), &workflow).await.unwrap();
+        host.runs.definitions().register(&caller("other"), &workflow).await.unwrap();
     }
     let request = json!({"workflowId": "chain"});
     let mut ids = Vec::new();
     for tenant in ["acme", "other"] {
         let by = caller(tenant);
         let key = super::keyed(&by, "POST /v1/runs", "same", &request);
-        let reply =
-            host.runs.create(&by, new_run(&request), Creation::default(), recorded(&key)).await.unwrap();
+        let reply = host
+            .runs
+            .commands()
+            .create(&by, new_run(&request), Creation::default(), recorded(&key))
+            .await
+            .unwrap();
         assert!(!reply.replayed);
         ids.push(body(&reply)["runId"].clone());
     }
@@ -199,31 +214,31 @@ async fn a_rotated_key_is_valid_for_a_while_and_its_successor_immediately() {
         revoked_at: None,
         session: None,
     };
-    host.runs.put_key(keys::hash(&old), &known).await.unwrap();
+    host.runs.keys().put(keys::hash(&old), &known).await.unwrap();
     let by = caller("acme");
-    let elsewhere = host.runs.rotate_key(&caller("other"), keys::hash(&old), 10).await.unwrap_err();
-    let unknown = host.runs.rotate_key(&by, keys::hash("x"), 10).await.unwrap_err();
+    let elsewhere = host.runs.keys().rotate(&caller("other"), keys::hash(&old), 10).await.unwrap_err();
+    let unknown = host.runs.keys().rotate(&by, keys::hash("x"), 10).await.unwrap_err();
     assert_eq!(elsewhere, unknown, "keys of others are not there");
     clock.advance(100);
-    let (new, key) = host.runs.rotate_key(&by, keys::hash(&old), 1000).await.unwrap();
+    let (new, key) = host.runs.keys().rotate(&by, keys::hash(&old), 1000).await.unwrap();
     assert_eq!(
         (key.scopes.clone(), key.test, key.expires_at),
         (vec![Scope::RunsRead], true, Some(1_500_100))
     );
     assert!(new.starts_with(keys::TEST_PREFIX) && new != old);
     for good in [&old, &new] {
-        assert_eq!(host.runs.authenticate(good).await.unwrap().tenant, "acme");
+        assert_eq!(host.runs.keys().authenticate(good).await.unwrap().tenant, "acme");
     }
     // Rotated again soon: the first expiry stays, and is not extended.
-    host.runs.rotate_key(&by, keys::hash(&old), 5000).await.unwrap();
+    host.runs.keys().rotate(&by, keys::hash(&old), 5000).await.unwrap();
     clock.advance(999);
-    assert!(host.runs.authenticate(&old).await.is_ok());
+    assert!(host.runs.keys().authenticate(&old).await.is_ok());
     clock.advance(1);
-    assert_eq!(host.runs.authenticate(&old).await.unwrap_err().code, ApiCode::KeyRevoked);
-    assert!(host.runs.authenticate(&new).await.is_ok());
-    assert_eq!(host.runs.rotate_key(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
+    assert_eq!(host.runs.keys().authenticate(&old).await.unwrap_err().code, ApiCode::KeyRevoked);
+    assert!(host.runs.keys().authenticate(&new).await.is_ok());
+    assert_eq!(host.runs.keys().rotate(&by, keys::hash(&old), 10).await.unwrap_err().code, ApiCode::Conflict);
     clock.advance(500_000);
-    assert_eq!(host.runs.authenticate(&new).await.unwrap_err().code, ApiCode::KeyExpired);
+    assert_eq!(host.runs.keys().authenticate(&new).await.unwrap_err().code, ApiCode::KeyExpired);
     let kept = host.store.api_keys().await.unwrap();
     assert!(
         kept.iter().all(|(_, document)| !String::from_utf8_lossy(document).contains(&new)),
@@ -248,20 +263,20 @@ async fn a_revoked_key_is_invalid_whichever_process_revoked_it() {
         session: None,
     };
     let revoked = ApiKey { revoked_at: Some(1_000_000), ..good.clone() };
-    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::Unauthenticated);
-    host.runs.put_key(keys::hash(&text), &good).await.unwrap();
-    assert!(host.runs.authenticate(&text).await.is_ok(), "a new key is good at once");
-    host.runs.put_key(keys::hash(&text), &revoked).await.unwrap();
-    assert_eq!(host.runs.authenticate(&text).await.unwrap_err().code, ApiCode::KeyRevoked);
+    assert_eq!(host.runs.keys().authenticate(&text).await.unwrap_err().code, ApiCode::Unauthenticated);
+    host.runs.keys().put(keys::hash(&text), &good).await.unwrap();
+    assert!(host.runs.keys().authenticate(&text).await.is_ok(), "a new key is good at once");
+    host.runs.keys().put(keys::hash(&text), &revoked).await.unwrap();
+    assert_eq!(host.runs.keys().authenticate(&text).await.unwrap_err().code, ApiCode::KeyRevoked);
 
     let (elsewhere, _store) = super::open(host.folder.path(), setup());
     let second = keys::new_key(true, &SystemEntropy).unwrap();
-    elsewhere.put_key(keys::hash(&second), &good).await.unwrap();
-    assert!(host.runs.authenticate(&second).await.is_ok(), "a new key of another process too");
-    elsewhere.put_key(keys::hash(&second), &revoked).await.unwrap();
+    elsewhere.keys().put(keys::hash(&second), &good).await.unwrap();
+    assert!(host.runs.keys().authenticate(&second).await.is_ok(), "a new key of another process too");
+    elsewhere.keys().put(keys::hash(&second), &revoked).await.unwrap();
     clock.advance(1000);
     assert_eq!(
-        host.runs.authenticate(&second).await.unwrap_err().code,
+        host.runs.keys().authenticate(&second).await.unwrap_err().code,
         ApiCode::KeyRevoked,
         "within a second"
     );

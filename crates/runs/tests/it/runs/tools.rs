@@ -203,7 +203,7 @@ impl Scene {
 
     /// Runs the agent, and returns the events and the final status of the run.
     async fn run(&self, document: &Value) -> (RunId, Vec<Value>, Value) {
-        self.host.runs.register(&caller("acme"), document).await.unwrap();
+        self.host.runs.definitions().register(&caller("acme"), document).await.unwrap();
         let run_id = begin(&self.host.runs, "agent").await;
         let events = to_the_end(&self.host.runs, &run_id).await;
         let run = snapshot(&self.host.runs, &caller("acme"), &run_id);
@@ -278,7 +278,8 @@ async fn an_agent_calls_tools_of_another_server_over_several_rounds() {
     // A replay repeats everything without any request, from the start and from the middle.
     for from in [0, 4] {
         let fork = json!({"mode": "replay", "fromSeq": from});
-        let reply = scene.host.runs.fork(&caller("acme"), &run_id, new_fork(&fork), Direct).await.unwrap();
+        let reply =
+            scene.host.runs.commands().fork(&caller("acme"), &run_id, new_fork(&fork), Direct).await.unwrap();
         let fork_id = reply.run_id;
         let again = to_the_end(&scene.host.runs, &fork_id).await;
         assert_eq!(kinds(&again), kinds(&events), "from {from}");
@@ -395,10 +396,10 @@ async fn no_model_or_tool_is_called_for_a_cancelled_run() {
     let hold = ("mcp_weather_hold", json!({}));
     let scene = Scene::set(vec![wants(&[hold, ("mcp_weather_note", json!({}))]), reply("never")]).await;
     let tools = json!([tool("mcp:weather:hold"), tool("mcp:weather:note")]);
-    scene.host.runs.register(&caller("acme"), &document(&tools, &json!({}))).await.unwrap();
+    scene.host.runs.definitions().register(&caller("acme"), &document(&tools, &json!({}))).await.unwrap();
     let run_id = begin(&scene.host.runs, "agent").await;
     scene.mcp.holds.notified().await;
-    scene.host.runs.cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
+    scene.host.runs.commands().cancel(&caller("acme"), &run_id, None, Direct).await.unwrap();
     scene.mcp.let_go.notify_one();
     // All work in progress ends.
     scene.host.runs.drain().await;
@@ -465,7 +466,7 @@ async fn an_agent_uses_surfaces_only_where_the_author_configured_them() {
 #[tokio::test]
 async fn the_text_of_an_untrusted_run_is_marked_for_an_agent_and_so_is_its_output() {
     let scene = Scene::set(vec![reply("done")]).await;
-    scene.host.runs.register(&caller("acme"), &document(&json!([]), &json!({}))).await.unwrap();
+    scene.host.runs.definitions().register(&caller("acme"), &document(&json!([]), &json!({}))).await.unwrap();
     let asked = json!({"workflowId": "agent", "metadata": {"trustBoundary": "untrusted"}});
     let run_id = create(&scene.host.runs, &caller("acme"), &asked).await;
     let events = to_the_end(&scene.host.runs, &run_id).await;
@@ -498,7 +499,13 @@ async fn unknown_tools_are_refused_when_a_workflow_is_registered() {
         (json!([tool("mcp:weather:forecast")]), json!({"maxRounds": 33}), "from 1 to 32"),
     ];
     for (tools, more, message) in cases {
-        let refusal = scene.host.runs.register(&caller("acme"), &document(&tools, &more)).await.unwrap_err();
+        let refusal = scene
+            .host
+            .runs
+            .definitions()
+            .register(&caller("acme"), &document(&tools, &more))
+            .await
+            .unwrap_err();
         assert_eq!(refusal.code.as_str(), "validation_error", "{tools}");
         assert!(format!("{refusal:?}").contains(message), "{tools}: {refusal:?}");
     }
@@ -507,13 +514,17 @@ async fn unknown_tools_are_refused_when_a_workflow_is_registered() {
         ["mcp:elsewhere:x", "openwop:core.db.sql-execute", "openwop:core.noop", "host:x", "vendor.acme.x"];
     let executors = Executors::new(Options {
         agents: Some(agents(&allowed)),
-        models: scene.host.runs.executors().unwrap().models().cloned(),
-        surfaces: scene.host.runs.executors().unwrap().surfaces().cloned(),
+        models: scene.host.runs.features().executors().unwrap().models().cloned(),
+        surfaces: scene.host.runs.features().executors().unwrap().surfaces().cloned(),
         ..Options::default()
     });
     let other = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     for name in allowed {
-        let refused = other.runs.register(&caller("acme"), &document(&json!([tool(name)]), &json!({}))).await;
+        let refused = other
+            .runs
+            .definitions()
+            .register(&caller("acme"), &document(&json!([tool(name)]), &json!({})))
+            .await;
         let refusal = format!("{:?}", refused.unwrap_err());
         assert!(
             refusal.contains("unknown_tool") && refusal.contains("core.storage.kv-get"),
@@ -552,7 +563,7 @@ async fn the_example_keeps_a_note_and_lists_it() {
         reply("There is one note."),
     ])
     .await;
-    let ours = scene.host.runs.executors().unwrap();
+    let ours = scene.host.runs.features().executors().unwrap();
     let executors = Executors::new(Options {
         agents: Some(agents_of_the_example(scene.folder.path())),
         models: ours.models().cloned(),
@@ -560,7 +571,7 @@ async fn the_example_keeps_a_note_and_lists_it() {
         ..Options::default()
     });
     let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
-    host.runs.register(&caller("acme"), &example("notes.json")).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &example("notes.json")).await.unwrap();
     let run_id = begin(&host.runs, "notes").await;
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!(

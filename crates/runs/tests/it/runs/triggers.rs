@@ -70,7 +70,7 @@ pub(super) fn scope(tenant: &str) -> Scope {
 }
 
 pub(super) fn queue_of(runs: &Runs) -> Arc<dyn Queue> {
-    Arc::clone(runs.executors().unwrap().surfaces().unwrap().queue())
+    Arc::clone(runs.features().executors().unwrap().surfaces().unwrap().queue())
 }
 
 pub(super) async fn publish(runs: &Runs, tenant: &str, topic: &str, payload: Value) -> String {
@@ -93,7 +93,7 @@ pub(super) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Optio
 /// The ended runs of a workflow, by what started them, oldest first, with their outputs.
 pub(super) fn ended(runs: &Runs, tenant: &str, workflow_id: &str) -> Vec<(String, Value)> {
     let filter = RunFilter { workflow_id: Some(WorkflowId::new(workflow_id)), ..RunFilter::default() };
-    let snapshots = runs.list(&caller(tenant), &filter, 200).wait().unwrap().runs;
+    let snapshots = runs.queries().list(&caller(tenant), &filter, 200).wait().unwrap().runs;
     let run_ids = snapshots.iter().rev().map(|snapshot| {
         let snapshot: Value = serde_json::from_slice(snapshot).unwrap();
         RunId::new(snapshot["runId"].as_str().unwrap())
@@ -148,7 +148,11 @@ async fn every_message_starts_exactly_one_run() {
     for n in 0..64 {
         if n == 32 {
             // Half of them are published before a trigger listens.
-            host.runs.register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
+            host.runs
+                .definitions()
+                .register(&caller("acme"), &on_queue("takes", "jobs", &json!({})))
+                .await
+                .unwrap();
             listen(&host.runs);
         }
         published.insert(publish(&host.runs, "acme", "jobs", json!({"n": n})).await, json!({"n": n}));
@@ -169,8 +173,12 @@ async fn every_message_starts_exactly_one_run() {
 async fn a_message_of_a_tenant_starts_no_run_of_another() {
     let (host, _folder) = host().await;
     for tenant in ["acme", "other"] {
-        host.runs.register(&caller(tenant), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
-        host.runs.register(&caller(tenant), &on_stream("follows", "log", true)).await.unwrap();
+        host.runs
+            .definitions()
+            .register(&caller(tenant), &on_queue("takes", "jobs", &json!({})))
+            .await
+            .unwrap();
+        host.runs.definitions().register(&caller(tenant), &on_stream("follows", "log", true)).await.unwrap();
     }
     listen(&host.runs);
     let queue = queue_of(&host.runs);
@@ -194,7 +202,7 @@ async fn a_message_of_a_tenant_starts_no_run_of_another() {
 async fn a_message_starts_one_run_though_two_workflows_listen() {
     let (host, _folder) = host().await;
     for id in ["one", "two"] {
-        host.runs.register(&caller("acme"), &on_queue(id, "jobs", &json!({}))).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), &on_queue(id, "jobs", &json!({}))).await.unwrap();
     }
     listen(&host.runs);
     for n in 0..20 {
@@ -221,7 +229,7 @@ async fn a_message_that_no_run_can_be_started_for_is_a_dead_letter_with_the_reas
     let config =
         json!({"topic": "numbers", "maxAttempts": 3, "retryDelayMs": 1, "inputs": {"n": "/payload/value"}});
     let trigger = json!({"id": "t", "type": "event", "eventType": "queue.message", "config": config});
-    host.runs.register(&caller("acme"), &numbers(&trigger)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &numbers(&trigger)).await.unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (runs, hears) = (host.runs.clone(), Arc::clone(&heard));
     tokio::spawn(async move {
@@ -253,7 +261,7 @@ async fn a_record_without_a_possible_run_is_dead_lettered_and_the_stream_continu
     let (host, _folder) = host().await;
     let config = json!({"stream": "numbers", "fromBeginning": true, "maxAttempts": 2, "retryDelayMs": 1});
     let trigger = json!({"id": "t", "type": "event", "eventType": "stream.record", "config": config});
-    host.runs.register(&caller("acme"), &numbers(&trigger)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &numbers(&trigger)).await.unwrap();
     listen(&host.runs);
     let queue = queue_of(&host.runs);
     for record in [json!({"n": 1}), json!({"n": "two"}), json!({"n": 3})] {
@@ -280,8 +288,8 @@ async fn every_record_starts_one_run_of_each_trigger_from_where_it_began_and_in_
         }
     };
     put(0, 20).await;
-    host.runs.register(&caller("acme"), &on_stream("all", "log", true)).await.unwrap();
-    host.runs.register(&caller("acme"), &on_stream("later", "log", false)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &on_stream("all", "log", true)).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &on_stream("later", "log", false)).await.unwrap();
     // No trigger listens yet: records that are published after the registration count.
     put(20, 40).await;
     let listening = listen(&host.runs);
@@ -302,17 +310,17 @@ async fn every_record_starts_one_run_of_each_trigger_from_where_it_began_and_in_
 async fn a_workflow_that_is_registered_again_listens_to_what_it_says_now() {
     let (host, _folder) = host().await;
     let by = caller("acme");
-    host.runs.register(&by, &on_queue("takes", "first", &json!({}))).await.unwrap();
+    host.runs.definitions().register(&by, &on_queue("takes", "first", &json!({}))).await.unwrap();
     let listening = listen(&host.runs);
     publish(&host.runs, "acme", "first", json!(1)).await;
     after(&host.runs, "acme", "takes", 1).await;
-    host.runs.register(&by, &on_queue("takes", "second", &json!({}))).await.unwrap();
+    host.runs.definitions().register(&by, &on_queue("takes", "second", &json!({}))).await.unwrap();
     publish(&host.runs, "acme", "second", json!(2)).await;
     let kept = publish(&host.runs, "acme", "first", json!(3)).await;
     after(&host.runs, "acme", "takes", 2).await;
     let mut silent = on_queue("takes", "second", &json!({}));
     silent["triggers"][0]["enabled"] = json!(false);
-    host.runs.register(&by, &silent).await.unwrap();
+    host.runs.definitions().register(&by, &silent).await.unwrap();
     publish(&host.runs, "acme", "second", json!(4)).await;
     // After the end of the old trigger, its messages still exist.
     host.runs.drain().await;
@@ -331,11 +339,11 @@ async fn each_message_starts_one_run_while_its_workflow_is_registered_repeatedly
     let (host, _folder) = host().await;
     let by = caller("acme");
     let document = |round: u64| on_queue("takes", "jobs", &json!({"retryDelayMs": 1 + round}));
-    host.runs.register(&by, &document(0)).await.unwrap();
+    host.runs.definitions().register(&by, &document(0)).await.unwrap();
     listen(&host.runs);
     for round in 1..=16 {
         publish(&host.runs, "acme", "jobs", json!(round)).await;
-        host.runs.register(&by, &document(round)).await.unwrap();
+        host.runs.definitions().register(&by, &document(round)).await.unwrap();
         publish(&host.runs, "acme", "jobs", json!(-1)).await;
     }
     after(&host.runs, "acme", "takes", 32).await;
@@ -346,8 +354,12 @@ async fn each_message_starts_one_run_while_its_workflow_is_registered_repeatedly
 #[tokio::test]
 async fn a_tenant_whose_name_is_invalid_for_queues_is_refused() {
     let (host, _folder) = host().await;
-    let refusal =
-        host.runs.register(&caller("a b"), &on_queue("takes", "jobs", &json!({}))).await.unwrap_err();
+    let refusal = host
+        .runs
+        .definitions()
+        .register(&caller("a b"), &on_queue("takes", "jobs", &json!({})))
+        .await
+        .unwrap_err();
     assert_eq!(refusal.code.as_str(), "validation_error");
     assert!(refusal.message.contains("/triggers"), "{refusal}");
 }
@@ -387,7 +399,7 @@ async fn a_trigger_waits_for_an_overloaded_host_and_this_is_not_an_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let (runs, store) = tired(folder.path(), 3);
     let config = json!({"maxAttempts": 1});
-    runs.register(&caller("acme"), &on_queue("takes", "jobs", &config)).await.unwrap();
+    runs.definitions().register(&caller("acme"), &on_queue("takes", "jobs", &config)).await.unwrap();
     listen(&runs);
     publish(&runs, "acme", "jobs", json!(1)).await;
     after(&runs, "acme", "takes", 1).await;
@@ -400,7 +412,7 @@ async fn a_trigger_waits_for_an_overloaded_host_and_this_is_not_an_attempt() {
 async fn a_host_that_stops_returns_the_messages_that_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let (runs, store) = tired(folder.path(), u32::MAX);
-    runs.register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
+    runs.definitions().register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
     let listening = listen(&runs);
     publish(&runs, "acme", "jobs", json!(1)).await;
     wait_for("it to be tried", async || (*store.refuses.lock().unwrap() < u32::MAX).then_some(())).await;

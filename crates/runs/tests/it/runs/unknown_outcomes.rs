@@ -58,7 +58,7 @@ async fn host(folder: &TempDir) -> (Runs, Arc<Doubtful>) {
     let store = Arc::new(Doubtful { store, doubts: Mutex::default() });
     let runs = on(Arc::clone(&store) as Arc<dyn RunStore>, Setup::default());
     for workflow in workflows() {
-        runs.register(&caller("acme"), &workflow).await.unwrap();
+        runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
     }
     keep_time(&runs);
     (runs, store)
@@ -69,7 +69,7 @@ fn creates(change: &Change) -> bool {
 }
 
 async fn count(runs: &Runs) -> usize {
-    runs.list(&caller("acme"), &RunFilter::default(), 200).await.unwrap().runs.len()
+    runs.queries().list(&caller("acme"), &RunFilter::default(), 200).await.unwrap().runs.len()
 }
 
 /// Issue 14, line 8: a client that repeats the request gets one run, whatever became of the first commit.
@@ -80,7 +80,7 @@ async fn a_creation_in_doubt_is_one_run_for_its_key() {
         let folder = TempDir::new().unwrap();
         let (runs, store) = host(&folder).await;
         let keyed = keyed(&by, "POST /v1/runs", "key", &request);
-        let create = || runs.create(&by, new_run(&request), Creation::default(), recorded(&keyed));
+        let create = || runs.commands().create(&by, new_run(&request), Creation::default(), recorded(&keyed));
         store.doubt(takes_effect, creates);
         let first = create().await;
         assert_eq!(first.is_ok(), takes_effect, "the log settles the doubt");
@@ -99,7 +99,8 @@ async fn a_request_with_unknown_outcome_says_what_to_do() {
     let (runs, store) = host(&folder).await;
     store.doubt(false, creates);
     let new = new_run(&json!({"workflowId": "slow"}));
-    let refusal = runs.create(&caller("acme"), new, Creation::default(), Direct).await.unwrap_err();
+    let refusal =
+        runs.commands().create(&caller("acme"), new, Creation::default(), Direct).await.unwrap_err();
     assert_eq!((refusal.code, refusal.retry_after), (ApiCode::ServiceUnavailable, Some(5)));
     assert!(refusal.message.contains("outcome is unknown"), "{refusal}");
     assert!(refusal.message.contains("Idempotency-Key"), "{refusal}");

@@ -95,7 +95,7 @@ async fn each_retry_is_a_warning_with_its_cause_and_its_run() {
     let store = SqliteRuns::open(&folder.path().join("runs.sqlite3")).unwrap();
     let runs = on(Arc::new(Unlucky { store, failures: Mutex::new(2) }), Setup::default());
     for workflow in workflows() {
-        runs.register(&caller("acme"), &workflow).await.unwrap();
+        runs.definitions().register(&caller("acme"), &workflow).await.unwrap();
     }
     keep_time(&runs);
     let run_id = begin(&runs, "patient").await;
@@ -126,11 +126,11 @@ async fn a_failed_delivery_is_a_warning_with_its_cause_and_without_its_address()
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let subscription =
         json!({"url": format!("http://127.0.0.1:{port}/?key=in-the-url"), "events": ["run.completed"]});
-    host.runs.register_webhook(&caller("acme"), new_webhook(&subscription), Direct).await.unwrap();
+    host.runs.webhooks().register(&caller("acme"), new_webhook(&subscription), Direct).await.unwrap();
     begin(&host.runs, "chain").await;
     let failed = || log.0.lock().unwrap().iter().find(|line| line.contains("a delivery failed")).cloned();
     let line = tokio::select! {
-        () = host.runs.keep_delivering() => unreachable!("the host is not drained"),
+        () = host.runs.webhooks().keep_delivering() => unreachable!("the host is not drained"),
         line = async {
             loop {
                 match failed() {

@@ -118,11 +118,12 @@ pub(super) async fn host_that_delivers() -> Host {
 
 pub(super) fn deliver(host: &Host) {
     let runs = host.runs.clone();
-    tokio::spawn(async move { runs.keep_delivering().await });
+    tokio::spawn(async move { runs.webhooks().keep_delivering().await });
 }
 
 async fn subscribe(host: &Host, request: &Value) -> Value {
-    let registered = host.runs.register_webhook(&caller("acme"), new_webhook(request), Direct).await.unwrap();
+    let registered =
+        host.runs.webhooks().register(&caller("acme"), new_webhook(request), Direct).await.unwrap();
     assert_eq!(registered.url, request["url"]);
     json!({"webhookId": registered.id, "secret": registered.secret, "secretFingerprint": registered.fingerprint})
 }
@@ -160,7 +161,7 @@ async fn subscribed_events_arrive_signed_and_unchanged() {
         assert_eq!(got.headers["content-type"], "application/json");
         assert!(got.headers["user-agent"].starts_with("openwop-webhook-dispatcher/"));
     }
-    let listed = host.runs.webhooks(&caller("acme")).await.unwrap();
+    let listed = host.runs.webhooks().list(&caller("acme")).await.unwrap();
     assert_eq!(listed[0].fingerprint, fingerprint[..8]);
     assert!(!format!("{listed:?}").contains(secret), "shown once");
 }
@@ -225,7 +226,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays(
     )
     .await;
     for workflow in super::workflows() {
-        host.runs.register(&caller("other"), &workflow).await.unwrap();
+        host.runs.definitions().register(&caller("other"), &workflow).await.unwrap();
     }
     let tagged = |tags: Value| json!({"workflowId": "chain", "tags": tags});
     create(&host.runs, &caller("other"), &tagged(json!(["a"]))).await;
@@ -233,9 +234,14 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays(
     create(&host.runs, &caller("acme"), &tagged(json!([]))).await;
     let reported = create(&host.runs, &caller("acme"), &tagged(json!(["c", "b"]))).await;
     to_the_end(&host.runs, &reported).await;
-    host.runs.fork(&caller("acme"), &reported, new_fork(&json!({"mode": "replay"})), Direct).await.unwrap();
+    host.runs
+        .commands()
+        .fork(&caller("acme"), &reported, new_fork(&json!({"mode": "replay"})), Direct)
+        .await
+        .unwrap();
     let branch = host
         .runs
+        .commands()
         .fork(&caller("acme"), &reported, new_fork(&json!({"mode": "branch", "fromSeq": 1})), Direct)
         .await
         .unwrap();
@@ -252,7 +258,7 @@ async fn only_runs_of_the_tenant_with_a_common_tag_are_delivered_and_no_replays(
 
 /// The data of a page of events.
 fn page(host: &Host, run_id: &RunId) -> Value {
-    let (events, _) = host.runs.event_page(&caller("acme"), run_id, 0, 200).wait().unwrap();
+    let (events, _) = host.runs.queries().event_page(&caller("acme"), run_id, 0, 200).wait().unwrap();
     events.into_iter().map(|event| json!({"nodeId": event.node_id, "payload": event.payload})).collect()
 }
 
@@ -304,7 +310,7 @@ async fn sensitive_values_do_not_leave_the_host() {
         document["channels"] = json!({"c": {"reducer": "replace", "sensitive": true}});
         document["nodes"][0]["outputSensitivity"] = json!({"value": true, "output": true});
         document["metadata"] = json!({"complianceConfig": {"maskingMode": mode}});
-        host.runs.register(&by, &document).await.unwrap();
+        host.runs.definitions().register(&by, &document).await.unwrap();
         let mut made = Vec::new();
         for end in ["one", "two"] {
             let request = json!({"workflowId": document["id"], "inputs": {"word": format!("{WORD} {end}")}});
@@ -321,18 +327,19 @@ async fn sensitive_values_do_not_leave_the_host() {
         reported("snapshot", &snapshot(&host.runs, &by, &made[0]));
         reported("page", &page(&host, &made[0]));
         let branch = json!({"mode": "branch", "fromSeq": log.len() - 1});
-        let branch = host.runs.fork(&by, &made[0], new_fork(&branch), Direct).await.unwrap().run_id;
+        let branch =
+            host.runs.commands().fork(&by, &made[0], new_fork(&branch), Direct).await.unwrap().run_id;
         reported("log of a fork", &json!(to_the_end(&host.runs, &branch).await));
         reported("snapshot of a fork", &snapshot(&host.runs, &by, &branch));
         made.push(branch.clone());
-        let ancestry = format!("{:?}", host.runs.parent(&by, &branch).await.unwrap());
+        let ancestry = format!("{:?}", host.runs.queries().parent(&by, &branch).await.unwrap());
         assert!(!ancestry.contains(WORD), "{ancestry}");
-        let bundle = host.runs.debug_bundle(&by, &made[0], None).await.unwrap();
+        let bundle = host.runs.queries().debug_bundle(&by, &made[0], None).await.unwrap();
         reported("bundle", &bundle);
         assert_eq!(bundle["events"], json!(log));
         assert_eq!(bundle["redactionApplied"], hides, "{mode}");
         assert_eq!(bundle["redactionMode"], if hides { mode } else { "mask" });
-        let difference = host.runs.difference(&by, &made[0], &made[1]).await.unwrap();
+        let difference = host.runs.queries().difference(&by, &made[0], &made[1]).await.unwrap();
         assert!(!hides || !format!("{difference:?}").contains(WORD), "{mode}: {difference:?}");
         let (mut delivered, mut ended) = (Vec::new(), 0);
         while ended < made.len() {
@@ -359,17 +366,19 @@ async fn an_ended_subscription_receives_nothing_more() {
     let by = caller("acme");
     assert_eq!(
         host.runs
-            .delete_webhook(&caller("other"), &SubscriptionId::new(webhook_id), Direct)
+            .webhooks()
+            .delete(&caller("other"), &SubscriptionId::new(webhook_id), Direct)
             .await
             .unwrap_err()
             .code
             .kind(),
         RefusalKind::NotFound
     );
-    host.runs.delete_webhook(&by, &SubscriptionId::new(webhook_id), Direct).await.unwrap();
+    host.runs.webhooks().delete(&by, &SubscriptionId::new(webhook_id), Direct).await.unwrap();
     assert_eq!(
         host.runs
-            .delete_webhook(&by, &SubscriptionId::new(webhook_id), Direct)
+            .webhooks()
+            .delete(&by, &SubscriptionId::new(webhook_id), Direct)
             .await
             .unwrap_err()
             .code
@@ -392,7 +401,7 @@ async fn a_run_that_needs_a_person_calls_its_own_address_with_a_token_that_works
         (&json!(run_id), &json!("gate"), &json!("waiting-approval"))
     );
     let token = got["interrupt"]["interruptToken"].as_str().unwrap();
-    host.runs.resolve_token(token, json!({"action": "accept"}), Direct).await.unwrap();
+    host.runs.commands().resolve_token(token, json!({"action": "accept"}), Direct).await.unwrap();
     to_the_end(&host.runs, &run_id).await;
     let kept = json!([events(&host.runs, "acme", &run_id), snapshot(&host.runs, &caller("acme"), &run_id)]);
     assert!(!kept.to_string().contains(token), "the token is kept nowhere");
@@ -413,7 +422,7 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
             revoked_at: None,
             session: None,
         };
-        host.runs.put_key(runs::keys::hash(id), &key).await.unwrap();
+        host.runs.keys().put(runs::keys::hash(id), &key).await.unwrap();
     }
     let (address, mut received) = receiver(&[200]).await;
     let request = json!({"workflowId": "gated", "callbackUrl": format!("http://{address}/ask")});
@@ -422,17 +431,18 @@ async fn the_address_of_a_run_gets_a_token_that_its_creator_could_use() {
         let got: Value = serde_json::from_slice(&received.recv().await.unwrap().body).unwrap();
         got["interrupt"]["interruptToken"].as_str().unwrap().to_owned()
     };
-    let accept =
-        async |token: &str| host.runs.resolve_token(token, json!({"action": "accept"}), Direct).await;
+    let accept = async |token: &str| {
+        host.runs.commands().resolve_token(token, json!({"action": "accept"}), Direct).await
+    };
 
     let run_id = create(&host.runs, &by("starts"), &request).await;
     let token = next_token().await;
     assert_eq!(accept(&token).await.unwrap_err().code, ApiCode::Forbidden);
-    host.runs.inspect_token(&token).await.unwrap();
+    host.runs.commands().inspect_token(&token).await.unwrap();
 
     // The callback URL of a branch is that of the first creator, but the branch belongs to another one.
     let fork = json!({"mode": "branch", "fromSeq": 0});
-    host.runs.fork(&by("responds"), &run_id, new_fork(&fork), Direct).await.unwrap();
+    host.runs.commands().fork(&by("responds"), &run_id, new_fork(&fork), Direct).await.unwrap();
     assert_eq!(accept(&next_token().await).await.unwrap_err().code, ApiCode::Forbidden);
 
     create(&host.runs, &by("responds"), &request).await;
@@ -462,11 +472,12 @@ async fn subscriptions_that_are_refused() {
     ];
     for (request, expected, code) in cases {
         let refused =
-            host.runs.register_webhook(&caller("acme"), new_webhook(&request), Direct).await.unwrap_err();
+            host.runs.webhooks().register(&caller("acme"), new_webhook(&request), Direct).await.unwrap_err();
         assert_eq!((refused.code.kind(), refused.code.as_str()), (expected, code), "{request}");
     }
     let refused = host
         .runs
+        .commands()
         .create(
             &caller("acme"),
             new_run(&json!({"workflowId": "gated", "callbackUrl": "http://10.0.0.1/"})),

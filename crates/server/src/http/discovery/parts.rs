@@ -28,7 +28,7 @@ const HOST_CALLS: [&str; 8] = [
 ];
 
 fn models(state: &Service) -> Option<&Models> {
-    served(state.runs.executors()).filter(|_| state.runs.capabilities().models)
+    served(state.runs.features().executors()).filter(|_| state.runs.features().capabilities().models)
 }
 
 fn served(executors: Option<&Executors>) -> Option<&Models> {

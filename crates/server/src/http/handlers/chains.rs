@@ -34,7 +34,7 @@ pub(in super::super) async fn expand(call: CheckedRequest) -> HandlerResult {
     if call.state.entropy.fill(&mut entropy).is_err() {
         return Ok(flat(500, "internal_error", "the system's random number generator failed", Map::new()));
     }
-    let capabilities = call.state.runs.capabilities();
+    let capabilities = call.state.runs.features().capabilities();
     let parameters = call.body.get("parameters").cloned().unwrap_or_else(|| json!({}));
     let expanded = find(&manifest, chain_id).and_then(|chain| {
         let id = ExpansionId::from_entropy(entropy);

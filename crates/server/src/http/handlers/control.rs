@@ -17,7 +17,7 @@ pub(in super::super) async fn cancel(mut call: CheckedRequest) -> HandlerResult 
     let reason = call.read_body::<Because>()?.into_reason();
     let run_id = &call.run_id();
     let respond = call.respond(|status: RunStatus| written(200, &Cancelled { run_id, status }));
-    Ok(call.reply(call.state.runs.cancel(&call.caller, run_id, reason, respond).await?))
+    Ok(call.reply(call.state.runs.commands().cancel(&call.caller, run_id, reason, respond).await?))
 }
 
 /// `POST /v1/runs:bulk-cancel`
@@ -34,7 +34,7 @@ pub(in super::super) async fn bulk_cancel(mut call: CheckedRequest) -> HandlerRe
     let reason = body.reason.as_ref().map(|reason| reason.0.as_str());
     let respond =
         call.respond(|results: Vec<Result<RunStatus, Refusal>>| written(200, &Results::of(items, results)));
-    Ok(call.reply(call.state.runs.cancel_many(&call.caller, &run_ids, reason, respond).await?))
+    Ok(call.reply(call.state.runs.commands().cancel_many(&call.caller, &run_ids, reason, respond).await?))
 }
 
 /// `POST /v1/runs/{runId}:pause`
@@ -43,7 +43,7 @@ pub(in super::super) async fn pause(mut call: CheckedRequest) -> HandlerResult {
     let (run_id, policy) = (&call.run_id(), body.policy());
     let reason = body.reason.map(|reason| reason.0);
     let respond = call.respond(|paused: PausedRun| written(202, &Paused::of(run_id, &paused)));
-    Ok(call.reply(call.state.runs.pause(&call.caller, run_id, reason, policy, respond).await?))
+    Ok(call.reply(call.state.runs.commands().pause(&call.caller, run_id, reason, policy, respond).await?))
 }
 
 /// `POST /v1/runs/{runId}:resume`
@@ -51,5 +51,5 @@ pub(in super::super) async fn resume(mut call: CheckedRequest) -> HandlerResult 
     let reason = call.read_body::<Because>()?.into_reason();
     let run_id = &call.run_id();
     let respond = call.respond(|at: Timestamp| written(202, &Resumed::of(run_id, at)));
-    Ok(call.reply(call.state.runs.resume(&call.caller, run_id, reason, respond).await?))
+    Ok(call.reply(call.state.runs.commands().resume(&call.caller, run_id, reason, respond).await?))
 }

@@ -77,7 +77,7 @@ pub(in super::super) async fn accept_envelope(call: CheckedRequest) -> HandlerRe
 /// `GET /schemas/envelopes/{kind}.schema.json`
 pub(in super::super) async fn schema(call: CheckedRequest) -> HandlerResult {
     let kind = call.param("kind");
-    let models = call.state.runs.executors().and_then(Executors::models);
+    let models = call.state.runs.features().executors().and_then(Executors::models);
     let own = models.and_then(|models| models.kinds().source(kind).cloned());
     let Some(schema) = own.or_else(|| kind::schema_of(kind)) else {
         return Err(Refusal::new(ApiCode::NotFound, "this envelope kind is unknown or has no schema"));
@@ -132,7 +132,7 @@ async fn accepted(call: &CheckedRequest) -> Result<Response, &'static str> {
     let gate = body.get("approvalGateContext").and_then(Value::as_bool).unwrap_or(false);
     let mut verdict = accept(&Acceptance {
         envelope,
-        supported: !call.state.runs.withheld().contains(AI_ENVELOPE),
+        supported: !call.state.runs.features().withheld().contains(AI_ENVELOPE),
         kinds: &kinds,
         strictness,
         contract: contract.as_ref(),
@@ -248,7 +248,7 @@ impl<'b> ProjectionTarget<'b> {
     fn record(&self, call: &CheckedRequest, verdict: &mut Verdict, kinds: &Kinds) {
         let (log, tenant) = (&call.state.test_log, call.caller.tenant.as_str());
         let projection = project(verdict, self.node_id, self.refusal_mode);
-        let now = call.state.runs.now();
+        let now = call.state.runs.records().now();
         let ids = projection.events.into_iter().map(|event| {
             let event = TestEvent {
                 kind: EventKind::parse(event.kind.as_str()),

@@ -63,7 +63,7 @@ pub(in super::super) async fn stream(call: CheckedRequest) -> HandlerResult {
     let buffer = call.query.number("bufferMs", 0..=MAX_BUFFER_MS)?.filter(|milliseconds| *milliseconds > 0);
     let from = last_event_id(&call.headers)?.map_or(0, |last| last.min(MAX_SEQUENCE) + 1);
     let run_id = call.run_id();
-    let following = call.state.runs.follow(&call.caller.tenant, &run_id, from).await?;
+    let following = call.state.runs.queries().follow(&call.caller.tenant, &run_id, from).await?;
     if wants_json(&call.headers) {
         let filter = mode.is_some().then_some(&modes);
         return page(following, filter, &call, &run_id).await;
@@ -160,7 +160,7 @@ async fn page(
             }
         }
     }
-    let (status, next) = call.state.runs.status(&call.caller, run_id).await?;
+    let (status, next) = call.state.runs.queries().status(&call.caller, run_id).await?;
     let is_complete = is_last || (status.is_terminal() && following.position() >= next);
     join(&mut body, events.iter().map(|text| text.as_bytes()));
     body.extend_from_slice(format!("],\"isComplete\":{is_complete}}}").as_bytes());
@@ -267,7 +267,7 @@ impl Watch {
         match self.following.stored().await {
             Ok(Some(batch)) => self.take(batch).await,
             Ok(None) => {
-                let status = self.state.runs.status(&self.caller, &self.run_id).await;
+                let status = self.state.runs.queries().status(&self.caller, &self.run_id).await;
                 if status
                     .is_ok_and(|(status, next)| status.is_terminal() && next <= self.following.position())
                 {
@@ -315,7 +315,7 @@ impl Watch {
 
     /// Whether all recorded events have been read.
     async fn is_newest(&self) -> bool {
-        let status = self.state.runs.status(&self.caller, &self.run_id).await;
+        let status = self.state.runs.queries().status(&self.caller, &self.run_id).await;
         status.is_ok_and(|(_, next)| next <= self.following.position())
     }
 
@@ -365,7 +365,7 @@ impl Watch {
 
     /// Sends the current snapshot.
     async fn show_snapshot(&mut self, sequence: Option<u64>) {
-        match self.state.runs.read(&self.caller, &self.run_id).await {
+        match self.state.runs.queries().read(&self.caller, &self.run_id).await {
             Ok((snapshot, next)) => {
                 let sequence = sequence.or_else(|| next.checked_sub(1));
                 self.push_snapshot(sequence, &snapshot);

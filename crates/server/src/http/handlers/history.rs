@@ -18,12 +18,12 @@ pub(in super::super) async fn fork(mut call: CheckedRequest) -> HandlerResult {
     let new = call.read_body::<ForkRun>()?.into_new()?;
     let (runs, run_id) = (&call.state.runs, call.run_id());
     let respond = call.respond(|forked: ForkedRun| written(201, &Forked::of(&forked, runs.public_url())));
-    Ok(call.reply(runs.fork(&call.caller, &run_id, new, respond).await?))
+    Ok(call.reply(runs.commands().fork(&call.caller, &run_id, new, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}/annotations`
 pub(in super::super) async fn annotations(call: CheckedRequest) -> HandlerResult {
-    let annotations = call.state.runs.annotations(&call.caller, &call.run_id()).await?;
+    let annotations = call.state.runs.annotations().list(&call.caller, &call.run_id()).await?;
     Ok(response::body_of(200, &Annotations::of(annotations)))
 }
 
@@ -31,14 +31,17 @@ pub(in super::super) async fn annotations(call: CheckedRequest) -> HandlerResult
 pub(in super::super) async fn annotate(mut call: CheckedRequest) -> HandlerResult {
     let new = call.read_body::<Annotate>()?.into_new()?;
     let respond = call.respond(|annotation: Kept| written(201, &Annotation::from(annotation)));
-    Ok(call.reply(call.state.runs.annotate(&call.caller, &call.run_id(), new, respond).await?))
+    Ok(call.reply(call.state.runs.annotations().add(&call.caller, &call.run_id(), new, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}/debug-bundle`
 pub(in super::super) async fn bundle(call: CheckedRequest) -> HandlerResult {
     let most = call.query.number("maxEvents", 0..=u64::MAX)?;
     let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    Ok(response::json(200, &call.state.runs.debug_bundle(&call.caller, &call.run_id(), most).await?))
+    Ok(response::json(
+        200,
+        &call.state.runs.queries().debug_bundle(&call.caller, &call.run_id(), most).await?,
+    ))
 }
 
 /// `GET /v1/audit/verify`
@@ -48,7 +51,7 @@ pub(in super::super) async fn verify(call: CheckedRequest) -> HandlerResult {
     let (runs, caller) = (call.state.runs.clone(), call.caller);
     // Hashing a long log takes seconds, so it runs on a blocking thread.
     let runtime = tokio::runtime::Handle::current();
-    let verify = move || runtime.block_on(runs.audit_verify(&caller, from, to));
+    let verify = move || runtime.block_on(runs.audit().verify(&caller, from, to));
     let verified = tokio::task::spawn_blocking(verify).await;
     let failed = |error| {
         Refusal::new(ApiCode::InternalError, "the log could not be verified; retry")

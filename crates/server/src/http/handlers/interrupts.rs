@@ -18,7 +18,10 @@ pub(in super::super) async fn resolve(mut call: CheckedRequest) -> HandlerResult
 
 /// `GET /v1/runs/{runId}/interrupts/{nodeId}`
 pub(in super::super) async fn inspect(call: CheckedRequest) -> HandlerResult {
-    Ok(response::json(200, &call.state.runs.connection(&call.caller, &call.run_id(), &call.node_id()).await?))
+    Ok(response::json(
+        200,
+        &call.state.runs.connections().of(&call.caller, &call.run_id(), &call.node_id()).await?,
+    ))
 }
 
 /// `POST /v1/runs/{runId}/approvals/{nodeId}`: the older form of resolving an interrupt. The body itself is the answer.
@@ -34,7 +37,9 @@ pub(in super::super) async fn approve(mut call: CheckedRequest) -> HandlerResult
 async fn resolve_with(call: CheckedRequest, value: Value) -> HandlerResult {
     let (runs, run_id, node_id) = (&call.state.runs, call.run_id(), call.node_id());
     Ok(call.reply(
-        runs.resolve(&call.caller, &run_id, &node_id, value, call.respond(|made| answered(&made))).await?,
+        runs.commands()
+            .resolve(&call.caller, &run_id, &node_id, value, call.respond(|made| answered(&made)))
+            .await?,
     ))
 }
 
@@ -44,7 +49,7 @@ fn answered(answered: &AnsweredInterrupt) -> StoredReply {
 
 /// `GET /v1/interrupts/{token}`
 pub(in super::super) async fn inspect_token(call: CheckedRequest) -> HandlerResult {
-    let inspected = call.state.runs.inspect_token(call.param("token")).await?;
+    let inspected = call.state.runs.commands().inspect_token(call.param("token")).await?;
     Ok(response::body_of(200, &Inspected::of(&inspected)))
 }
 
@@ -53,6 +58,10 @@ pub(in super::super) async fn resolve_token(mut call: CheckedRequest) -> Handler
     let Resolution { resume_value } = call.read_body()?;
     let token = call.param("token");
     Ok(call.reply(
-        call.state.runs.resolve_token(token, resume_value.0, call.respond(|made| answered(&made))).await?,
+        call.state
+            .runs
+            .commands()
+            .resolve_token(token, resume_value.0, call.respond(|made| answered(&made)))
+            .await?,
     ))
 }

@@ -50,7 +50,7 @@ pub(in super::super) async fn listen(call: CheckedRequest) -> HandlerResult {
     })?;
     let every = call.state.settings.keep_alive;
     // Subscribed before the first read, so that no change is missed.
-    let changes = call.state.runs.exposed_changes(&call.caller.tenant);
+    let changes = call.state.runs.definitions().exposed_changes(&call.caller.tenant);
     let listener = Listener {
         changes,
         stopping: call.state.stopping.subscribe(),

@@ -27,7 +27,7 @@ const CANARY: &str = "secret-canary-";
 pub(super) const MAX_RUN_ID_BYTES: usize = 256;
 
 fn models(call: &CheckedRequest) -> Option<&Models> {
-    call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_mocked())
+    call.state.runs.features().executors().and_then(Executors::models).filter(|models| models.is_mocked())
 }
 
 fn not_served() -> Response {
@@ -39,7 +39,7 @@ pub(in super::super) async fn reset(call: CheckedRequest) -> HandlerResult {
     let Nothing {} = call.body_as()?;
     call.state.correlations.clear();
     call.state.test_log.clear();
-    call.state.runs.withhold(BTreeSet::new());
+    call.state.runs.features().withhold(BTreeSet::new());
     if let Some(models) = models(&call) {
         models.programs().reset();
     }
@@ -128,7 +128,12 @@ fn emitted(call: &CheckedRequest, kind: EventKind, payload: Value) -> Response {
     let text = |name: &str| call.body.get(name).and_then(Value::as_str);
     let event = TestEvent { kind, payload, cause: text("correlationId"), node: text("nodeId"), trust: None };
     let run_id = text("runId").unwrap_or_default();
-    let event = call.state.test_log.append(call.caller.tenant.as_str(), run_id, event, call.state.runs.now());
+    let event = call.state.test_log.append(
+        call.caller.tenant.as_str(),
+        run_id,
+        event,
+        call.state.runs.records().now(),
+    );
     response::json(200, &json!({"event": event}))
 }
 

@@ -16,7 +16,7 @@ use canon::json::{self, Limits};
 use futures_util::stream::{self, Stream};
 use http::header::{ACCEPT, CACHE_CONTROL, ORIGIN};
 use http::{HeaderName, HeaderValue, StatusCode};
-use runs::exposed::MAX_NAME_BYTES;
+use runs::MAX_NAME_BYTES;
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -88,7 +88,7 @@ pub(in super::super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let token = progress::token(&message).filter(|_| takes_streams);
     let can_ask = takes_streams
         && ASKING.contains(&message.method.as_str())
-        && call.state.runs.client_elicits(&call.caller, session(&call));
+        && call.state.runs.mcp_clients().elicits(&call.caller, session(&call));
     let _permit = match permit {
         Some(permit) if token.is_some() || can_ask => {
             return Ok(streamed_reply(call, message, token, can_ask, permit));
@@ -118,7 +118,7 @@ fn permit(call: &CheckedRequest) -> Result<OwnedSemaphorePermit, Refusal> {
 
 /// Refuses requests if the mount is not served, and requests from foreign web pages.
 pub(super) fn check_served(call: &CheckedRequest) -> Result<(), Refusal> {
-    if !call.state.runs.capabilities().mcp_mount {
+    if !call.state.runs.features().capabilities().mcp_mount {
         return Err(Refusal::new(ApiCode::NotFound, "this host does not serve workflows over MCP"));
     }
     if call.headers.contains_key(ORIGIN) {
@@ -265,7 +265,7 @@ fn read(call: &CheckedRequest) -> Result<ParsedMessage, Refusal> {
 fn new_session(call: &CheckedRequest, elicits: bool) -> Option<HeaderValue> {
     let mut random = [0_u8; 16];
     call.state.entropy.fill(&mut random).ok()?;
-    let name = call.state.runs.name_client(&call.caller, random, elicits);
+    let name = call.state.runs.mcp_clients().name(&call.caller, random, elicits);
     HeaderValue::from_maybe_shared(Bytes::from(name)).ok()
 }
 

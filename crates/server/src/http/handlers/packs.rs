@@ -20,7 +20,7 @@ use super::errors::{self, on_a_thread};
 pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let facts = facts(&call);
     // The problems found when the nodes were loaded, and those found now.
-    let modules = call.state.runs.executors().and_then(Executors::modules);
+    let modules = call.state.runs.features().executors().and_then(Executors::modules);
     let mut unserved: Vec<Unserved> = modules.map(|modules| modules.unserved().to_vec()).unwrap_or_default();
     let listed = installed(&call, move |installed| {
         let (manifests, damaged) = installed.look()?;

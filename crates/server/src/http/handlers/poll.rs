@@ -41,7 +41,7 @@ pub(in super::super) async fn poll(call: CheckedRequest) -> HandlerResult {
         Major::V2 => MAX_EVENTS,
     };
     let run_id = call.run_id();
-    let mut following = call.state.runs.follow(&call.caller.tenant, &run_id, from).await?;
+    let mut following = call.state.runs.queries().follow(&call.caller.tenant, &run_id, from).await?;
     let mut page = Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), ..Page::default() };
     while !page.is_full()
         && let Some(batch) = following.stored().await?
@@ -49,7 +49,7 @@ pub(in super::super) async fn poll(call: CheckedRequest) -> HandlerResult {
         page.add(batch);
     }
     let is_at_its_end = async |position: u64| -> Result<bool, Refusal> {
-        let (status, next) = call.state.runs.status(&call.caller, &run_id).await?;
+        let (status, next) = call.state.runs.queries().status(&call.caller, &run_id).await?;
         Ok(status.is_terminal() && next <= position)
     };
     if page.events.is_empty() && !is_at_its_end(following.position()).await? {
@@ -83,7 +83,7 @@ async fn v2_page(call: &CheckedRequest, run_id: &RunId, page: Page) -> HandlerRe
     for (sequence, text) in &page.events {
         events.push(translator.event(*sequence, text).await?.text);
     }
-    let (status, next) = call.state.runs.status(&call.caller, run_id).await?;
+    let (status, next) = call.state.runs.queries().status(&call.caller, run_id).await?;
     let end = next.checked_sub(1).map_or(json!(-1), |last| json!(last));
     let last = page.events.last().map_or(end, |(sequence, _)| json!(sequence));
     let is_all = page.events.last().is_none_or(|(sequence, _)| sequence + 1 >= next);

@@ -21,7 +21,7 @@ const NODE: &str = "node";
 const MAX_SLOT: u64 = 31;
 
 fn models(call: &CheckedRequest) -> Option<&Models> {
-    call.state.runs.executors().and_then(Executors::models).filter(|models| models.is_served())
+    call.state.runs.features().executors().and_then(Executors::models).filter(|models| models.is_served())
 }
 
 fn not_served() -> Response {

@@ -143,7 +143,7 @@ fn missing() -> Refusal {
 }
 
 fn now(call: &CheckedRequest) -> Timestamp {
-    Timestamp(call.state.runs.now().0)
+    Timestamp(call.state.runs.records().now().0)
 }
 
 fn whole(written: Written) -> HandlerResult {
@@ -276,7 +276,7 @@ async fn note(call: &CheckedRequest, action: &str, more: &Value) -> Result<(), R
     if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
         details.extend(more.clone());
     }
-    call.state.runs.note(&call.caller, action, &details).await
+    call.state.runs.audit().note(&call.caller, action, &details).await
 }
 
 /// Changes a version and records it. This accesses the disk, so it runs on a blocking thread.
@@ -383,7 +383,11 @@ async fn reset_registry(call: &CheckedRequest, registry: Arc<PackRegistry>) -> H
     let Nothing {} = call.body_as()?;
     match on_a_thread(move || registry.reset()).await? {
         Ok(cleared) => {
-            call.state.runs.note(&call.caller, "pack.tests_reset", &json!({"cleared": cleared})).await?;
+            call.state
+                .runs
+                .audit()
+                .note(&call.caller, "pack.tests_reset", &json!({"cleared": cleared}))
+                .await?;
             Ok(response::json(200, &json!({"cleared": cleared})))
         }
         Err(error) => Ok(errors::registry(&error)),

@@ -68,12 +68,12 @@ pub(in super::super) async fn create(mut call: CheckedRequest) -> HandlerResult 
     let new = call.read_body::<CreateRun>()?.into_new(&call.caller)?;
     let runs = &call.state.runs;
     let respond = call.respond(|created: CreatedRun| written(201, &Created::of(&created, runs.public_url())));
-    Ok(call.reply(runs.create(&call.caller, new, creation, respond).await?))
+    Ok(call.reply(runs.commands().create(&call.caller, new, creation, respond).await?))
 }
 
 /// `GET /v1/runs/{runId}`
 pub(in super::super) async fn read(call: CheckedRequest) -> HandlerResult {
-    let (snapshot, tag) = call.state.runs.read_tagged(&call.caller, &call.run_id()).await?;
+    let (snapshot, tag) = call.state.runs.queries().read_tagged(&call.caller, &call.run_id()).await?;
     // The two versions of one resource have different tags.
     let tag = match call.major {
         Major::V1 => format!("\"{tag}\""),
@@ -116,7 +116,7 @@ pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
         waiting: false,
         after,
     };
-    let RunPage { runs, next } = call.state.runs.list(&call.caller, &filter, limit).await?;
+    let RunPage { runs, next } = call.state.runs.queries().list(&call.caller, &filter, limit).await?;
     let mut body = BytesMut::from(&b"{\"runs\":["[..]);
     join(&mut body, runs.iter().map(|run| &**run));
     body.put_u8(b']');
@@ -140,14 +140,14 @@ pub(super) fn join<'a>(body: &mut BytesMut, texts: impl IntoIterator<Item = &'a 
 /// `GET /v1/runs/{runId}/artifacts/{artifactId}`
 pub(in super::super) async fn artifact(call: CheckedRequest) -> HandlerResult {
     let artifact_id = ArtifactId::new(call.param("artifactId"));
-    let document = call.state.runs.artifact(&call.caller, &call.run_id(), &artifact_id).await?;
+    let document = call.state.runs.artifacts().read(&call.caller, &call.run_id(), &artifact_id).await?;
     Ok(response::json_bytes(200, response::shared(document)))
 }
 
 /// `GET /v1/runs/{runId}/ancestry`
 pub(in super::super) async fn ancestry(call: CheckedRequest) -> HandlerResult {
     let run_id = call.run_id();
-    let parent = call.state.runs.parent(&call.caller, &run_id).await?;
+    let parent = call.state.runs.queries().parent(&call.caller, &run_id).await?;
     Ok(response::body_of(200, &Ancestry::of(&run_id, parent.as_ref())))
 }
 
@@ -159,6 +159,6 @@ pub(in super::super) async fn diff(call: CheckedRequest) -> HandlerResult {
     };
     let against = RunId::new(against);
     let run_id = call.run_id();
-    let difference = call.state.runs.difference(&call.caller, &run_id, &against).await?;
+    let difference = call.state.runs.queries().difference(&call.caller, &run_id, &against).await?;
     Ok(response::body_of(200, &Difference::of(&run_id, &against, &difference)))
 }

@@ -63,8 +63,8 @@ pub(in super::super) async fn spans(call: CheckedRequest) -> HandlerResult {
     let beside = call.state.test_log.spans(call.caller.tenant.as_str(), run_id);
     let run_id = RunId::new(run_id);
     // A run of another tenant counts as not found.
-    let mut spans: Vec<Value> = match call.state.runs.read(&call.caller, &run_id).await {
-        Ok(_) => call.state.runs.trace(&run_id).await?.iter().map(span).collect(),
+    let mut spans: Vec<Value> = match call.state.runs.queries().read(&call.caller, &run_id).await {
+        Ok(_) => call.state.runs.traces().of(&run_id).await?.iter().map(span).collect(),
         Err(refusal) if refusal.code == ApiCode::RunNotFound && !beside.is_empty() => Vec::new(),
         Err(refusal) => return Err(refusal),
     };
@@ -91,7 +91,7 @@ fn span(span: &Span) -> Value {
 
 /// `GET /v1/host/sample/test/runs/{runId}/variables`
 pub(in super::super) async fn variables(call: CheckedRequest) -> HandlerResult {
-    let (run, _) = call.state.runs.view(&call.caller, &call.run_id()).await?;
+    let (run, _) = call.state.runs.queries().view(&call.caller, &call.run_id()).await?;
     Ok(response::json(200, &json!({"variables": run.variables})))
 }
 
@@ -101,13 +101,14 @@ pub(in super::super) async fn set_variables(mut call: CheckedRequest) -> Handler
     let run_id = &call.run_id();
     let updated: &[String] = &variables.0.keys().cloned().collect::<Vec<_>>();
     let respond = call.respond(|()| written(200, &Assigned { run_id, updated }));
-    Ok(call.reply(call.state.runs.assign(&call.caller, run_id, variables.0, respond).await?))
+    Ok(call.reply(call.state.runs.commands().assign(&call.caller, run_id, variables.0, respond).await?))
 }
 
 /// `POST /v1/host/sample/test/debug-bundle/export`
 pub(in super::super) async fn bundle(mut call: CheckedRequest) -> HandlerResult {
     let RunReference { run_id } = call.read_body()?;
-    let mut bundle = call.state.runs.debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
+    let mut bundle =
+        call.state.runs.queries().debug_bundle(&call.caller, &RunId::new(run_id.0), None).await?;
     // Some clients read one level deeper.
     bundle["bundle"] = bundle.clone();
     Ok(response::json(200, &bundle))
@@ -137,7 +138,7 @@ pub(in super::super) async fn fan_out(call: CheckedRequest) -> HandlerResult {
     for (place, child) in children.iter().enumerate() {
         let wait = (count - place) * STEP_MS;
         let node = node("wait", "core.delay", &json!({"delayMs": wait}));
-        call.state.runs.register(&call.caller, &workflow(child, &[node], &json!([]))).await?;
+        call.state.runs.definitions().register(&call.caller, &workflow(child, &[node], &json!([]))).await?;
     }
     let plan = json!({"mockDispatchPlan": [
         {"kind": "next-worker", "nextWorkerIds": children}, {"kind": "terminate", "reason": "goal-reached"},
@@ -148,10 +149,10 @@ pub(in super::super) async fn fan_out(call: CheckedRequest) -> HandlerResult {
         {"id": "there", "sourceNodeId": "decide", "targetNodeId": "dispatch"},
         {"id": "back", "sourceNodeId": "dispatch", "targetNodeId": "decide"},
     ]);
-    call.state.runs.register(&call.caller, &workflow(&parent, &nodes, &edges)).await?;
+    call.state.runs.definitions().register(&call.caller, &workflow(&parent, &nodes, &edges)).await?;
     let new = NewRun::of(WorkflowId::new(parent));
     let CreatedRun { run_id, .. } =
-        call.state.runs.create(&call.caller, new, Creation::default(), Direct).await?;
+        call.state.runs.commands().create(&call.caller, new, Creation::default(), Direct).await?;
     let late = |_| Refusal::unavailable("the child runs did not finish in time", 1);
     let (events, run) = timeout(LONGEST, ended(&call, &run_id)).await.map_err(late)??;
     Ok(response::json(200, &joined(events, &run, &ids, &children)))
@@ -187,7 +188,7 @@ fn workflow(id: &str, nodes: &[Value], edges: &Value) -> Value {
 
 /// The events so far.
 pub(super) async fn recorded(call: &CheckedRequest, run_id: &RunId) -> Result<Vec<SeamEvent>, Refusal> {
-    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
+    let mut following = call.state.runs.queries().follow(&call.caller.tenant, run_id, 0).await?;
     let mut events = Vec::new();
     while let Some(batch) = following.stored().await? {
         events.extend(batch.decoded()?.into_iter().map(|event| SeamEvent::logged(run_id, event)));
@@ -197,9 +198,9 @@ pub(super) async fn recorded(call: &CheckedRequest, run_id: &RunId) -> Result<Ve
 
 /// Waits until a run ends.
 async fn ended(call: &CheckedRequest, run_id: &RunId) -> Result<(Vec<SeamEvent>, RunView), Refusal> {
-    let mut following = call.state.runs.follow(&call.caller.tenant, run_id, 0).await?;
+    let mut following = call.state.runs.queries().follow(&call.caller.tenant, run_id, 0).await?;
     while following.stored().await?.is_some() {}
     while following.next().await?.is_some() {}
-    let (run, _) = call.state.runs.view(&call.caller, run_id).await?;
+    let (run, _) = call.state.runs.queries().view(&call.caller, run_id).await?;
     Ok((recorded(call, run_id).await?, run))
 }

@@ -56,15 +56,15 @@ pub(in super::super) async fn health(_: CheckedRequest) -> HandlerResult {
 
 /// `GET /readyz`: whether requests can be served.
 pub(in super::super) async fn readiness(call: CheckedRequest) -> HandlerResult {
-    if let Some(RecoveryProgress { recovered, total }) = call.state.runs.recovering() {
+    if let Some(RecoveryProgress { recovered, total }) = call.state.runs.engine().recovering() {
         let message = format!("the host is starting: {recovered} of {total} runs recovered; retry later");
         let refusal = Refusal::unavailable(&message, 1).detail("status", "recovering");
         return Err(refusal.detail("recovered", recovered).detail("total", total));
     }
-    if let Some(trouble) = call.state.runs.store_trouble() {
+    if let Some(trouble) = call.state.runs.records().store_trouble() {
         return Err(Refusal::unavailable(trouble.as_str(), 30));
     }
-    call.state.runs.check_store().await?;
+    call.state.runs.records().check_store().await?;
     if call.state.runs.is_ready().await {
         Ok(response::json(200, &json!({"status": "ready"})))
     } else {
@@ -74,7 +74,7 @@ pub(in super::super) async fn readiness(call: CheckedRequest) -> HandlerResult {
 
 /// `GET /metrics`
 pub(in super::super) async fn metrics(call: CheckedRequest) -> HandlerResult {
-    let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.counts())));
+    let mut response = Response::new(Body::from(call.state.metrics.text(&call.state.runs.engine().counts())));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

@@ -74,16 +74,16 @@ async fn webhooks(
             let new = bodies::read::<Subscribe>(Value::Object(args.clone()));
             match new.and_then(|new| new.into_new(&caller, Major::V1)) {
                 Ok(new) => {
-                    let registered = runs.register_webhook(&caller, new, Direct).await;
+                    let registered = runs.webhooks().register(&caller, new, Direct).await;
                     registered.map(|webhook| json!({"webhookId": webhook.id}))
                 }
                 Err(refusal) => Err(refusal),
             }
         }
-        "list" => runs.webhooks(&caller).await.map(|webhooks| json!(Webhooks::of(webhooks))),
+        "list" => runs.webhooks().list(&caller).await.map(|webhooks| json!(Webhooks::of(webhooks))),
         "unregister" => {
             let id = args.get("webhookId").and_then(Value::as_str).unwrap_or_default();
-            let deleted = runs.delete_webhook(&caller, &SubscriptionId::new(id), Direct).await;
+            let deleted = runs.webhooks().delete(&caller, &SubscriptionId::new(id), Direct).await;
             deleted.map(|()| json!({"ok": true}))
         }
         _ => return Ok(invalid("`op` must be register, list or unregister")),
@@ -115,13 +115,14 @@ async fn carry_out(
     tenant: Tenant,
     args: Map<String, Value>,
 ) -> HandlerResult {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Ok(response::json(
             503,
             &json!({"error": "host_capability_missing", "message": "this host has no surfaces"}),
         ));
     };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     let asked = SurfaceCall { tenant, surface, op: op.to_owned(), args, effect: None, now };
     Ok(match surfaces.call(asked).await {
         Ok(value) => response::json(200, &value),
@@ -148,10 +149,11 @@ fn refused(error: &SurfaceError) -> Response {
 
 /// `GET /v1/blobs/{token}`: downloads an object with a signed URL.
 pub(in super::super) async fn blob(call: CheckedRequest) -> HandlerResult {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     match surfaces.blobs().redeem(call.param("token"), now).await {
         Ok(object) => {
             let mut response = Response::new(Body::from(object.content));
@@ -177,11 +179,11 @@ pub(in super::super) fn room_for_object(
     params: &[(&'static str, String)],
 ) -> Result<Result<usize, Box<Response>>, Refusal> {
     let token = params.iter().find(|(name, _)| *name == "token").map_or("", |(_, token)| token.as_str());
-    let Some(surfaces) = state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = state.runs.features().executors().and_then(executors::Executors::surfaces) else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let blobs = surfaces.blobs();
-    let admitted = blobs.admit_put(token, Timestamp(state.runs.now().0));
+    let admitted = blobs.admit_put(token, Timestamp(state.runs.records().now().0));
     Ok(admitted.map(|()| blobs.most_bytes()).map_err(|error| Box::new(not_redeemed(&error))))
 }
 
@@ -195,14 +197,15 @@ pub(in super::super) fn place_for_object(state: &Service) -> Result<OwnedSemapho
 
 /// `PUT /v1/blobs/{token}`: uploads an object with a signed URL.
 pub(in super::super) async fn put_blob(mut call: CheckedRequest) -> HandlerResult {
-    let Some(surfaces) = call.state.runs.executors().and_then(executors::Executors::surfaces) else {
+    let Some(surfaces) = call.state.runs.features().executors().and_then(executors::Executors::surfaces)
+    else {
         return Err(Refusal::new(ApiCode::NotFound, "this host has no blob store"));
     };
     let kind = call.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
     let content_type = kind.unwrap_or(surfaces::blob::CONTENT_TYPE).to_owned();
     // The bytes have no other owner, so they become the content without a copy.
     let object = Object { content: std::mem::take(&mut call.message).into(), content_type };
-    let now = Timestamp(call.state.runs.now().0);
+    let now = Timestamp(call.state.runs.records().now().0);
     Ok(match surfaces.blobs().redeem_put(call.param("token"), now, object).await {
         Ok(()) => response::json(200, &json!({"ok": true})),
         Err(error) => not_redeemed(&error),

@@ -22,13 +22,13 @@ pub(in super::super) async fn toggle(call: CheckedRequest) -> HandlerResult {
 fn toggled(call: &CheckedRequest) -> Result<Response, String> {
     let runs = &call.state.runs;
     if call.body.get("reset").and_then(Value::as_bool) == Some(true) {
-        runs.withhold(BTreeSet::new());
+        runs.features().withhold(BTreeSet::new());
         return Ok(response::json(200, &json!({"overlay": {}, "reset": true})));
     }
     let name = call.body.get("name").and_then(Value::as_str).ok_or("`name` is missing")?;
     let mut flags = Capabilities::FLAGS.into_iter().chain([AI_ENVELOPE]);
     let flag = flags.clone().find(|flag| *flag == name);
-    let mut withheld = runs.withheld();
+    let mut withheld = runs.features().withheld();
     // A toggle cannot enable anything that the host does not have: it only removes or restores what the host serves.
     match (flag, call.body.get("value")) {
         (Some(flag), Some(Value::Bool(false))) => drop(withheld.insert(flag)),
@@ -41,7 +41,7 @@ fn toggled(call: &CheckedRequest) -> Result<Response, String> {
         }
         _ => return Err("`value` must be `true`, `false` or `null`".to_owned()),
     }
-    runs.withhold(withheld.clone());
+    runs.features().withhold(withheld.clone());
     let overlay: Map<String, Value> =
         withheld.iter().map(|flag| ((*flag).to_owned(), false.into())).collect();
     Ok(response::json(200, &json!({"overlay": overlay, "set": {name: call.body["value"]}})))

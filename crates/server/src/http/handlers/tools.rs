@@ -38,19 +38,20 @@ pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
     let remote = RemoteStores::of(&call.state);
     let mut tools: Vec<Value> = Vec::new();
     if exposed && remote.mount {
-        let all = call.state.runs.exposed(&call.caller.tenant).await?;
+        let all = call.state.runs.definitions().exposed(&call.caller.tenant).await?;
         let rest = all.tools.iter().filter(|(name, _)| mcp_id(name).as_str() > after);
         tools.extend(rest.take(MAX_LISTED + 1).map(|(name, tool)| of_exposed(name, tool, remote)));
     }
     // Sorted by id: `mcp:` comes first.
     let mut last = after.strip_prefix("workflow:").map(WorkflowId::new);
     while workflows && tools.len() <= MAX_LISTED {
-        let page = call.state.runs.workflow_page(&call.caller, last.as_ref(), MAX_LISTED).await?;
+        let page =
+            call.state.runs.definitions().workflow_page(&call.caller, last.as_ref(), MAX_LISTED).await?;
         let Some((id, _)) = page.last() else { break };
         last = Some(id.clone());
         for (id, _) in &page {
             // A workflow that can no longer be run is not a tool.
-            let look = call.state.runs.workflow_look(&call.caller, id).await;
+            let look = call.state.runs.definitions().look(&call.caller, id).await;
             let workflow = look.ok().and_then(|look| look.checked.ok());
             tools.extend(workflow.map(|workflow| of_workflow(&workflow, remote)));
         }
@@ -75,11 +76,11 @@ pub(in super::super) async fn read(call: CheckedRequest) -> HandlerResult {
     let remote = RemoteStores::of(&call.state);
     let tool = match call.param("toolId").split_once(':') {
         Some(("mcp", name)) if remote.mount => {
-            let all = call.state.runs.exposed(&call.caller.tenant).await?;
+            let all = call.state.runs.definitions().exposed(&call.caller.tenant).await?;
             all.tools.get_key_value(name).map(|(name, tool)| of_exposed(name, tool, remote))
         }
         Some(("workflow", id)) => {
-            let look = call.state.runs.workflow_look(&call.caller, &WorkflowId::new(id)).await.ok();
+            let look = call.state.runs.definitions().look(&call.caller, &WorkflowId::new(id)).await.ok();
             look.and_then(|look| look.checked.ok()).map(|workflow| of_workflow(&workflow, remote))
         }
         _ => None,
@@ -169,7 +170,7 @@ struct RemoteStores {
 
 impl RemoteStores {
     fn of(state: &Service) -> Self {
-        let surfaces = state.runs.executors().and_then(Executors::surfaces);
+        let surfaces = state.runs.features().executors().and_then(Executors::surfaces);
         let advertised = surfaces.map(|surfaces| surfaces.advertise()).unwrap_or_default();
         let is_there = |pointer: &str, local: &str| {
             let named = advertised.pointer(pointer).and_then(Value::as_array);
@@ -178,7 +179,7 @@ impl RemoteStores {
         Self {
             sql: is_there("/sql/drivers", "sqlite"),
             queue: is_there("/queueBus/backends", "in-memory"),
-            mount: state.runs.capabilities().mcp_mount,
+            mount: state.runs.features().capabilities().mcp_mount,
         }
     }
 }

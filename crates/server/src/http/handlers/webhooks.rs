@@ -17,14 +17,14 @@ use super::super::route::HandlerResult;
 
 /// `GET /v1/webhooks`
 pub(in super::super) async fn list(call: CheckedRequest) -> HandlerResult {
-    Ok(response::body_of(200, &Webhooks::of(call.state.runs.webhooks(&call.caller).await?)))
+    Ok(response::body_of(200, &Webhooks::of(call.state.runs.webhooks().list(&call.caller).await?)))
 }
 
 /// `POST /v1/webhooks`
 pub(in super::super) async fn register(mut call: CheckedRequest) -> HandlerResult {
     let new = call.read_body::<Subscribe>()?.into_new(&call.caller, call.major)?;
     let respond = call.respond(|webhook: RegisteredWebhook| written(201, &Subscribed::of(&webhook)));
-    Ok(call.reply(call.state.runs.register_webhook(&call.caller, new, respond).await?))
+    Ok(call.reply(call.state.runs.webhooks().register(&call.caller, new, respond).await?))
 }
 
 /// `DELETE /v1/webhooks/{webhookId}`
@@ -32,7 +32,7 @@ pub(in super::super) async fn delete(call: CheckedRequest) -> HandlerResult {
     check_tenant(&call.caller, call.query.text("tenantId"))?;
     let webhook_id = SubscriptionId::new(call.param("webhookId"));
     let nothing = |()| StoredReply { status: 204, body: [].into(), replayed: false };
-    Ok(call.reply(call.state.runs.delete_webhook(&call.caller, &webhook_id, call.respond(nothing)).await?))
+    Ok(call.reply(call.state.runs.webhooks().delete(&call.caller, &webhook_id, call.respond(nothing)).await?))
 }
 
 /// `POST /v1/webhooks/{webhookId}/rotate-secret`
@@ -41,7 +41,8 @@ pub(in super::super) async fn rotate_secret(mut call: CheckedRequest) -> Handler
     let secret = call.read_body::<Rotate>()?.into_secret();
     let webhook_id = SubscriptionId::new(call.param("webhookId"));
     let respond = call.respond(|rotated: RotatedSecret| written(200, &Rotated::from(rotated)));
-    Ok(call.reply(call.state.runs.rotate_webhook_secret(&call.caller, &webhook_id, secret, respond).await?))
+    Ok(call
+        .reply(call.state.runs.webhooks().rotate_secret(&call.caller, &webhook_id, secret, respond).await?))
 }
 
 /// How many dead letters are listed by default.
@@ -52,7 +53,7 @@ pub(in super::super) async fn dead_letters(call: CheckedRequest) -> HandlerResul
     let webhook_id = SubscriptionId::new(call.param("webhookId"));
     let limit = call.query.number("limit", 1..=u64::MAX)?.unwrap_or(DEFAULT_LISTED);
     let limit = usize::try_from(limit).unwrap_or(MAX_DEAD_LETTERS).min(MAX_DEAD_LETTERS);
-    let letters = call.state.runs.dead_letters(&call.caller, &webhook_id, limit).await?;
+    let letters = call.state.runs.webhooks().dead_letters(&call.caller, &webhook_id, limit).await?;
     Ok(response::body_of(200, &DeadLetters::of(&webhook_id, letters)))
 }
 
@@ -61,5 +62,6 @@ pub(in super::super) async fn redeliver(mut call: CheckedRequest) -> HandlerResu
     let Nothing {} = call.read_body()?;
     let (webhook_id, delivery_id) = (&SubscriptionId::new(call.param("webhookId")), call.param("deliveryId"));
     let respond = call.respond(|()| written(202, &Requeued { delivery_id, webhook_id }));
-    Ok(call.reply(call.state.runs.redeliver(&call.caller, webhook_id, delivery_id, respond).await?))
+    Ok(call
+        .reply(call.state.runs.webhooks().redeliver(&call.caller, webhook_id, delivery_id, respond).await?))
 }

@@ -85,7 +85,7 @@ pub(super) async fn context(
     before: u64,
 ) -> Result<Projection, Refusal> {
     let mut projection = Projection::new(tenant.as_str());
-    let mut following = state.runs.follow(tenant, &RunId::new(run_id), 0).await?;
+    let mut following = state.runs.queries().follow(tenant, &RunId::new(run_id), 0).await?;
     while following.position() < before
         && let Some(batch) = following.stored().await?
     {

@@ -34,7 +34,10 @@ pub(super) fn shown(state: &Service, tenant: &str, document: Value) -> Value {
         let Some(Value::Object(interrupt)) = node.get_mut("interrupt") else { continue };
         interrupt.remove("callbackUrl");
         let token = interrupt.remove("interruptToken");
-        let token = token.as_ref().and_then(Value::as_str).and_then(|token| state.runs.named_token(token));
+        let token = token
+            .as_ref()
+            .and_then(Value::as_str)
+            .and_then(|token| state.runs.interrupt_tokens().named(token));
         if let Some(token) = token {
             let link = format!("{}/interrupts/{token}", state.runs.public_url());
             interrupt.insert("callbackUrl".to_owned(), link.into());
@@ -118,7 +121,7 @@ pub(super) async fn list(call: CheckedRequest) -> HandlerResult {
 /// Whether a request with a key was answered before. Then the recorded reply counts, and not the status that the run has by now.
 async fn is_repeated(call: &CheckedRequest) -> Result<bool, Refusal> {
     match &call.keyed {
-        Some(keyed) => call.state.runs.has_reply(keyed).await,
+        Some(keyed) => call.state.runs.records().has_reply(keyed).await,
         None => Ok(false),
     }
 }
@@ -128,7 +131,7 @@ async fn check_status(
     call: &CheckedRequest,
     is_refused: impl FnOnce(RunStatus) -> bool,
 ) -> Result<(), Refusal> {
-    let (status, _) = call.state.runs.status(&call.caller, &call.run_id()).await?;
+    let (status, _) = call.state.runs.queries().status(&call.caller, &call.run_id()).await?;
     if is_refused(status) && !is_repeated(call).await? {
         return Err(conflict(status));
     }
@@ -206,7 +209,7 @@ pub(super) async fn bulk_cancel(mut call: CheckedRequest) -> HandlerResult {
         let own = name.as_str().map(|name| run_id(&call.caller, name));
         items.push(match own {
             Some(Ok(own)) => {
-                let status = call.state.runs.status(&call.caller, &own).await;
+                let status = call.state.runs.queries().status(&call.caller, &own).await;
                 match status {
                     Ok((status, _)) if status.is_terminal() => {
                         Item::Refused(error("run_terminal", &format!("The run is {status}.")))
@@ -411,7 +414,7 @@ pub(super) async fn resolve_token(call: CheckedRequest) -> HandlerResult {
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     // The holder of a token has no tenant, but the run has one.
     let run_id = flow::id::RunId::new(document["runId"].as_str().unwrap_or_default());
-    let tenant = state.runs.tenant_of(&run_id).await?;
+    let tenant = state.runs.queries().tenant_of(&run_id).await?;
     let rebuilt = axum::response::Response::from_parts(parts, axum::body::Body::from(bytes));
     let map = |mut answered: Value| {
         if let Some(tenant) = &tenant {

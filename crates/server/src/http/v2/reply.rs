@@ -106,7 +106,7 @@ async fn run_status(state: &Service, log_entry: &AccessLogEntry, refused: &Refus
     let own = id::unbind(tenant.as_str(), refused.run_id.as_deref()?).ok()?;
     // The caller was admitted to the operation; this only reads a run of the same tenant.
     let caller = Caller { tenant, principal: log_entry.principal.clone()?, scopes: Vec::new(), test: false };
-    let (status, _) = state.runs.status(&caller, &RunId::new(own)).await.ok()?;
+    let (status, _) = state.runs.queries().status(&caller, &RunId::new(own)).await.ok()?;
     Some(status.as_str().to_owned())
 }
 

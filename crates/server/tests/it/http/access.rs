@@ -119,7 +119,7 @@ async fn key_with(host: &Host, name: String, scopes: Vec<Scope>) -> String {
         revoked_at: None,
         session: None,
     };
-    host.runs.put_key(keys::hash(&text), &key).await.unwrap();
+    host.runs.keys().put(keys::hash(&text), &key).await.unwrap();
     format!("Bearer {text}")
 }
 

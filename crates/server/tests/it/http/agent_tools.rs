@@ -243,6 +243,7 @@ async fn the_mock_provider_can_request_tools() {
         {"content": "done"},
     ]);
     host.runs
+        .features()
         .executors()
         .unwrap()
         .models()

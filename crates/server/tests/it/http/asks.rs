@@ -109,7 +109,7 @@ async fn callers_choose_no_credential_whether_the_host_has_one_or_not() {
             for (path, body) in [("/v1/runs".to_owned(), create), (format!("/v1/runs/{finished}:fork"), fork)]
             {
                 let answer = host.post(&path, &body).await;
-                if host.runs.serves_secrets() {
+                if host.runs.records().serves_secrets() {
                     let refused = answer.refused(403, "credential_forbidden");
                     assert_eq!(refused["details"]["provider"].as_str(), *provider, "{refused}");
                 } else {

@@ -279,7 +279,7 @@ async fn with_everything() -> (Host, Settings) {
     let other = Host::start().await;
     let ended_runs = Some(EndedRuns::queue().0);
     let host = Host::start_equipped_with(settings, &[other.address], Some(one_agent()), ended_runs).await;
-    assert!(host.runs.is_traced());
+    assert!(host.runs.traces().are_enabled());
     (host, settings)
 }
 
@@ -329,8 +329,8 @@ async fn packs_may_require_exactly_the_advertised_capabilities() {
     for (host, settings) in [(full, all), (Host::start_with(seams).await, seams)] {
         let document = open(&host, "/.well-known/openwop").await.expect(200);
         let families = document["capabilities"].as_object().unwrap();
-        let (runs, executors) = (&host.runs, host.runs.executors().unwrap());
-        let names = capability_names(RunFacts::of(runs), executors, &settings, runs.is_traced());
+        let (runs, executors) = (&host.runs, host.runs.features().executors().unwrap());
+        let names = capability_names(RunFacts::of(runs), executors, &settings, runs.traces().are_enabled());
         // Packs cannot use the test catalogue.
         for (family, value) in families.iter().filter(|(family, _)| *family != "packs") {
             assert_eq!(names.contains(family), value["supported"] != false, "{family}: {value}");
@@ -340,7 +340,7 @@ async fn packs_may_require_exactly_the_advertised_capabilities() {
             assert!(value.is_some_and(|value| *value != false && value["supported"] != false), "{name}");
         }
         // A family may be disabled while a part of it is enabled.
-        assert_eq!(names.contains("mcp"), runs.capabilities().mcp_client);
+        assert_eq!(names.contains("mcp"), runs.features().capabilities().mcp_client);
         assert!(names.contains("mcp.serverMount"), "{names:?}");
     }
 }

@@ -348,8 +348,8 @@ async fn a_token_ends_with_the_key_that_it_was_issued_to() {
     host.register(&gate()).await;
     let run_id = host.create("gate").await;
     let token = token_of(&host, TESTER, &run_id).await;
-    let full = host.runs.authenticate(KEY).await.unwrap();
-    host.runs.revoke_key(&full, "tester").await.unwrap();
+    let full = host.runs.keys().authenticate(KEY).await.unwrap();
+    host.runs.keys().revoke(&full, "tester").await.unwrap();
     answer_by_token(&host, &token).await.refused(403, "forbidden");
     assert_eq!(host.get(&format!("/v1/runs/{run_id}")).await.expect(200)["status"], "waiting-approval");
 }

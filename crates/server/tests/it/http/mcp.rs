@@ -47,7 +47,7 @@ async fn put_key(host: &Host, key: &str, scopes: &[Scope], session: Option<&str>
         revoked_at: None,
         session: session.map(|id| SessionId::parse(id).unwrap()),
     };
-    host.runs.put_key(keys::hash(key), &known).await.unwrap();
+    host.runs.keys().put(keys::hash(key), &known).await.unwrap();
 }
 
 fn start() -> Value {
@@ -244,7 +244,7 @@ async fn a_session_key_is_valid_only_for_its_session() {
     let session = own["run"]["sessionId"].as_str().unwrap();
     let recorded = "ilk_live_for-one-session";
     put_key(&host, recorded, Scope::ALL, Some(session)).await;
-    let minted = host.runs.session_keys().mint(&Tenant::new("a"), session, Timestamp(u64::MAX));
+    let minted = host.runs.keys().session_keys().mint(&Tenant::new("a"), session, Timestamp(u64::MAX));
     for key in [recorded, minted.as_str()] {
         let agent = connect(&host, key).await;
         let offered = agent.0.list_all_tools().await.unwrap();

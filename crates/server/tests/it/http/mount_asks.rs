@@ -75,5 +75,5 @@ async fn put_key(host: &Host, text: &str, id: &str, scopes: Vec<Scope>) {
         revoked_at: None,
         session: None,
     };
-    host.runs.put_key(keys::hash(text), &key).await.unwrap();
+    host.runs.keys().put(keys::hash(text), &key).await.unwrap();
 }

@@ -116,7 +116,7 @@ async fn a_fan_out_is_joined_in_the_order_in_which_its_children_end() {
 #[tokio::test]
 async fn fan_outs_at_once_are_each_their_own() {
     let host = Host::start_with(Settings { test_seams: true, ..Settings::default() }).await;
-    let caller = host.runs.authenticate(super::service::KEY).await.unwrap();
+    let caller = host.runs.keys().authenticate(super::service::KEY).await.unwrap();
     let ask = async |count: usize, mode: &str| {
         let ids: Vec<String> = (0..count).map(|place| format!("child-{place}")).collect();
         let config = json!({"fanOutPolicy": "parallel", "joinPolicy": {"mode": mode}});
@@ -127,10 +127,10 @@ async fn fan_outs_at_once_are_each_their_own() {
         joined["completedCount"].clone()
     };
     let first = ask(3, "wait-all").await;
-    let before = host.runs.workflow_page(&caller, None, 100).await.unwrap();
+    let before = host.runs.definitions().workflow_page(&caller, None, 100).await.unwrap();
     let rest = tokio::join!(ask(2, "wait-all"), ask(3, "wait-all"), ask(4, "wait-all"), ask(3, "first"));
     assert_eq!((first, rest), (json!(3), (json!(2), json!(3), json!(4), json!(1))));
-    let after = host.runs.workflow_page(&caller, None, 100).await.unwrap();
+    let after = host.runs.definitions().workflow_page(&caller, None, 100).await.unwrap();
     for workflow in before {
         assert!(after.contains(&workflow), "{workflow:?} is what it was");
     }

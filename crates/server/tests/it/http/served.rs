@@ -134,7 +134,7 @@ async fn is_served(host: &Host, method: &str, path: &str) -> bool {
 async fn hosts() -> Vec<(&'static str, Host)> {
     let seams = Settings { test_seams: true, test_spans: true, ..Settings::default() };
     let without = Host::start().await;
-    without.runs.withhold(["mcp.serverMount.supported"].into());
+    without.runs.features().withhold(["mcp.serverMount.supported"].into());
     vec![
         ("default", Host::start().await),
         ("for suites", Host::start_with(seams).await),

@@ -203,7 +203,7 @@ impl Host {
         });
         put_keys(&runs).await;
         let clock = runs.clone();
-        tokio::spawn(async move { clock.keep_time().await });
+        tokio::spawn(async move { clock.engine().keep_time().await });
         let fixtures = Fixtures::default();
         let workspaces = folder.path().join("workspaces");
         std::fs::create_dir(&workspaces).unwrap();
@@ -414,7 +414,7 @@ async fn put_keys(runs: &Runs) {
             revoked_at,
             session: None,
         };
-        runs.put_key(keys::hash(text), &key).await.unwrap();
+        runs.keys().put(keys::hash(text), &key).await.unwrap();
     }
 }
 

@@ -366,7 +366,7 @@ async fn streams_end_with_their_key() {
         if how == "expired" {
             key.expires_at = Some(SystemClock.now_ms() + 1500);
         }
-        host.runs.put_key(keys::hash(text), &key).await.unwrap();
+        host.runs.keys().put(keys::hash(text), &key).await.unwrap();
         let bearer = format!("Bearer {text}");
         let headers = [("authorization", bearer.as_str()), ("accept", "text/event-stream")];
         let mut open = Vec::new();
@@ -377,8 +377,8 @@ async fn streams_end_with_their_key() {
         }
         match how {
             "revoked here" => {
-                let full = host.runs.authenticate(KEY).await.unwrap();
-                host.runs.revoke_key(&full, "passing").await.unwrap();
+                let full = host.runs.keys().authenticate(KEY).await.unwrap();
+                host.runs.keys().revoke(&full, "passing").await.unwrap();
             }
             "revoked by another process" => {
                 key.revoked_at = Some(1);
@@ -388,7 +388,7 @@ async fn streams_end_with_their_key() {
             }
             "without its scopes" => {
                 key.scopes = vec![Scope::ManifestRead];
-                host.runs.put_key(keys::hash(text), &key).await.unwrap();
+                host.runs.keys().put(keys::hash(text), &key).await.unwrap();
             }
             _ => {}
         }

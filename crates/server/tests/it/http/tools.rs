@@ -76,7 +76,7 @@ async fn tools_of_clients_of_mcp_are_there_as_long_as_such_clients_are_served() 
         (None, json!(["mcp:greet", "workflow:exposing"]), json!(["workflow", "mcp"])),
         (Some("mcp.serverMount.supported"), json!(["workflow:exposing"]), json!(["workflow"])),
     ] {
-        host.runs.withhold(withheld.into_iter().collect());
+        host.runs.features().withhold(withheld.into_iter().collect());
         let listed = host.get("/v1/tools").await.expect(200);
         let listed: Value =
             listed["tools"].as_array().unwrap().iter().map(|tool| tool["toolId"].clone()).collect();
@@ -91,10 +91,10 @@ async fn tools_of_clients_of_mcp_are_there_as_long_as_such_clients_are_served() 
 #[tokio::test]
 async fn a_long_catalogue_comes_in_pages_that_hold_everything_once() {
     let host = Host::start().await;
-    let caller = host.runs.authenticate(KEY).await.unwrap();
+    let caller = host.runs.keys().authenticate(KEY).await.unwrap();
     for place in 0..250 {
         let flow = workflow(&format!("w-{place:04}"), &[("n", "core.noop", json!({}))], &json!([]));
-        host.runs.register(&caller, &flow).await.unwrap();
+        host.runs.definitions().register(&caller, &flow).await.unwrap();
     }
     host.register(&exposed("greet", &json!({"type": "object"}))).await;
     let (mut found, mut path) = (Vec::new(), "/v1/tools".to_owned());

@@ -42,7 +42,9 @@ impl Client {
         let request = json!({"workflowId": workflow_id});
         let created = self
             .ask(key, &request, async |keyed| {
-                runs.create(&caller("acme"), new_run(&request), Creation::default(), written(keyed)).await
+                runs.commands()
+                    .create(&caller("acme"), new_run(&request), Creation::default(), written(keyed))
+                    .await
             })
             .await;
         let run_id = RunId::new(created["runId"].as_str().unwrap());
@@ -54,7 +56,9 @@ impl Client {
     pub(super) async fn accept(&mut self, runs: &Runs, key: &str, run_id: &RunId) {
         let answer = json!({"action": "accept"});
         self.ask(key, &answer, async |keyed| {
-            runs.resolve(&caller("acme"), run_id, &NodeId::new("gate"), answer.clone(), written(keyed)).await
+            runs.commands()
+                .resolve(&caller("acme"), run_id, &NodeId::new("gate"), answer.clone(), written(keyed))
+                .await
         })
         .await;
         self.look(runs, run_id);

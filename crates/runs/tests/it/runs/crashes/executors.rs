@@ -23,7 +23,7 @@ fn an_effect_is_executed_once_whenever_the_host_dies() {
             let folder = folder();
             let setup = || Setup { executors: Some(stores(folder.path())), ..Setup::default() };
             live(folder.path(), None, setup(), async |runs, _| {
-                runs.register(&caller("acme"), &document).await.unwrap();
+                runs.definitions().register(&caller("acme"), &document).await.unwrap();
             });
             let mut client = Client::default();
             let mut commits = 0;
@@ -63,7 +63,7 @@ fn a_module_that_waits_continues_whenever_the_host_dies() {
                 let folder = folder();
                 let setup = || Setup { executors: Some(modules_only()), ..Setup::default() };
                 live(folder.path(), None, setup(), async |runs, _| {
-                    runs.register(&caller("acme"), &document).await.unwrap();
+                    runs.definitions().register(&caller("acme"), &document).await.unwrap();
                 });
                 let mut client = Client::default();
                 for death in [Some(Death { at, made }), None] {

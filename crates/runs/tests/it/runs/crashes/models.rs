@@ -26,7 +26,7 @@ fn no_answer_is_paid_for_twice_whenever_the_host_dies() {
                 ..Setup::default()
             };
             live(folder.path(), None, setup(), async |runs, _| {
-                runs.register(&caller("acme"), &document()).await.unwrap();
+                runs.definitions().register(&caller("acme"), &document()).await.unwrap();
             });
             let (mut client, mut run, mut commits) = (Client::default(), Value::Null, 0);
             for death in [Some(Death { at, made }), None] {
@@ -62,7 +62,7 @@ fn no_chunk_of_a_reply_is_recorded_twice_whenever_the_host_dies() {
                 ..Setup::default()
             };
             live(folder.path(), None, setup(), async |runs, _| {
-                runs.register(&caller("acme"), &telling()).await.unwrap();
+                runs.definitions().register(&caller("acme"), &telling()).await.unwrap();
             });
             let (mut client, mut run, mut log, mut commits) = (Client::default(), Value::Null, Vec::new(), 0);
             for death in [Some(Death { at, made }), None] {
@@ -103,7 +103,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
             };
             let document = asking("core.ai.callPrompt", &json!({}), None);
             live(folder.path(), None, setup(), async |runs, _| {
-                runs.register(&caller("acme"), &document).await.unwrap();
+                runs.definitions().register(&caller("acme"), &document).await.unwrap();
             });
             let (mut client, mut run, mut log, mut commits) = (Client::default(), Value::Null, Vec::new(), 0);
             for death in [Some(Death { at, made }), None] {
@@ -116,7 +116,7 @@ fn no_question_of_a_model_is_lost_asked_twice_or_paid_for_twice_whenever_the_hos
                     until(runs, &run_id, waits_or_is_over).await;
                     let answer = json!({"answers": {"q1": "Ulm", "q2": "now"}});
                     // The previous process may have answered it.
-                    let _ = runs.resolve(&by, &run_id, &NodeId::new("ask"), answer, Direct).await;
+                    let _ = runs.commands().resolve(&by, &run_id, &NodeId::new("ask"), answer, Direct).await;
                     to_the_end(runs, &run_id).await;
                     run = snapshot(runs, &by, &run_id);
                     log = events(runs, "acme", &run_id);

@@ -83,10 +83,10 @@ pub(super) fn live(
     runtime.block_on(async {
         let mut died = store.died.subscribe();
         let worked = async {
-            runs.recover().await.unwrap();
+            runs.engine().recover().await.unwrap();
             keep_time(&runs);
             let deliverer = runs.clone();
-            tokio::spawn(async move { deliverer.keep_delivering().await });
+            tokio::spawn(async move { deliverer.webhooks().keep_delivering().await });
             work(&runs, &*store).await;
         };
         tokio::select! {

@@ -125,7 +125,7 @@ pub(super) async fn cancelled_parent(scene: Scene<'_>) {
     scene
         .client
         .ask("cancel", &cancel, async |keyed| {
-            scene.runs.cancel(&caller("acme"), &run_id, None, written(keyed)).await
+            scene.runs.commands().cancel(&caller("acme"), &run_id, None, written(keyed)).await
         })
         .await;
     for run_id in [&run_id, &child] {
@@ -140,16 +140,20 @@ pub(super) async fn halt(scene: Scene<'_>) {
     scene
         .client
         .ask("pause", &nothing, async |keyed| {
-            scene.runs.pause(&by, &run_id, None, policy, written(keyed)).await
+            scene.runs.commands().pause(&by, &run_id, None, policy, written(keyed)).await
         })
         .await;
     scene
         .client
-        .ask("resume", &nothing, async |keyed| scene.runs.resume(&by, &run_id, None, written(keyed)).await)
+        .ask("resume", &nothing, async |keyed| {
+            scene.runs.commands().resume(&by, &run_id, None, written(keyed)).await
+        })
         .await;
     scene
         .client
-        .ask("cancel", &nothing, async |keyed| scene.runs.cancel(&by, &run_id, None, written(keyed)).await)
+        .ask("cancel", &nothing, async |keyed| {
+            scene.runs.commands().cancel(&by, &run_id, None, written(keyed)).await
+        })
         .await;
     scene.client.end(scene.runs, &run_id, "run.cancelled").await;
 }
@@ -163,14 +167,14 @@ pub(super) async fn forks(scene: Scene<'_>) {
     let replayed = scene
         .client
         .ask("replay", &replay, async |keyed| {
-            scene.runs.fork(&by, &run_id, new_fork(&replay), written(keyed)).await
+            scene.runs.commands().fork(&by, &run_id, new_fork(&replay), written(keyed)).await
         })
         .await;
     scene.client.end(scene.runs, &RunId::new(replayed["runId"].as_str().unwrap()), "run.completed").await;
     let branched = scene
         .client
         .ask("branch", &branch, async |keyed| {
-            scene.runs.fork(&by, &run_id, new_fork(&branch), written(keyed)).await
+            scene.runs.commands().fork(&by, &run_id, new_fork(&branch), written(keyed)).await
         })
         .await;
     let branched = branched["runId"].as_str().unwrap();
@@ -186,7 +190,7 @@ pub(super) async fn subscription(scene: Scene<'_>) {
     scene
         .client
         .ask("subscribe", &request, async |keyed| {
-            scene.runs.register_webhook(&caller("acme"), new_webhook(&request), written(keyed)).await
+            scene.runs.webhooks().register(&caller("acme"), new_webhook(&request), written(keyed)).await
         })
         .await;
     let run_id = scene.client.create(scene.runs, "create", "chain").await;
@@ -210,7 +214,7 @@ pub(super) async fn definition_and_note(scene: Scene<'_>) {
     scene
         .client
         .ask("register", &document, async |keyed| {
-            scene.runs.register_for(&by, &document, written(keyed)).await
+            scene.runs.definitions().register_for(&by, &document, written(keyed)).await
         })
         .await;
     let run_id = scene.client.create(scene.runs, "create", "fresh").await;
@@ -218,10 +222,10 @@ pub(super) async fn definition_and_note(scene: Scene<'_>) {
     scene
         .client
         .ask("annotate", &note, async |keyed| {
-            scene.runs.annotate(&by, &run_id, new_note(&note), written(keyed)).await
+            scene.runs.annotations().add(&by, &run_id, new_note(&note), written(keyed)).await
         })
         .await;
-    let notes = scene.runs.annotations(&by, &run_id).await.unwrap();
+    let notes = scene.runs.annotations().list(&by, &run_id).await.unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
 }
 
@@ -233,7 +237,7 @@ pub(super) async fn many_cancelled(scene: Scene<'_>) {
         .client
         .ask("cancel", &request, async |keyed| {
             let ids = [first.clone(), second.clone()];
-            scene.runs.cancel_many(&caller("acme"), &ids, None, written(keyed)).await
+            scene.runs.commands().cancel_many(&caller("acme"), &ids, None, written(keyed)).await
         })
         .await;
     assert_eq!(ended, json!([{"status": "cancelled"}, {"status": "cancelled"}]));

@@ -33,7 +33,7 @@ fn no_tool_is_executed_twice_and_no_reply_is_paid_for_twice_whenever_the_host_di
                 ..Setup::default()
             };
             live(folder.path(), None, setup(), async |runs, _| {
-                runs.register(&caller("acme"), &document).await.unwrap();
+                runs.definitions().register(&caller("acme"), &document).await.unwrap();
             });
             let (mut client, mut run, mut log) = (Client::default(), Value::Null, Vec::new());
             let mut first = None;

@@ -37,7 +37,7 @@ fn die(document: &Value, is_stream: bool, death: Death, twice: bool) -> usize {
     let setup = || Setup { executors: Some(stores(folder.path())), ..Setup::default() };
     let mut published = BTreeMap::new();
     live(folder.path(), None, setup(), async |runs, _| {
-        runs.register(&caller("acme"), document).await.unwrap();
+        runs.definitions().register(&caller("acme"), document).await.unwrap();
         for n in 0..MESSAGES {
             let payload = json!({"n": n});
             let id = if is_stream {
@@ -68,7 +68,7 @@ fn die(document: &Value, is_stream: bool, death: Death, twice: bool) -> usize {
         }
     }
     let (runs, _) = open(folder.path(), Setup::default());
-    let all = runs.list(&caller("acme"), &RunFilter::default(), 100).wait().unwrap().runs;
+    let all = runs.queries().list(&caller("acme"), &RunFilter::default(), 100).wait().unwrap().runs;
     assert_eq!(all.len(), MESSAGES, "{death:?} {twice}");
     assert_eq!(ended(&runs, "acme", "takes").into_iter().collect::<BTreeMap<_, _>>(), published);
     commits

@@ -102,7 +102,7 @@ async fn a_pack_gets_the_memory_and_the_clock_that_its_manifest_asks_for() {
         let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
         let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
         let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
-        host.runs.register(&caller("acme"), &document).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), &document).await.unwrap();
         let run_id = begin(&host.runs, "packed").await;
         to_the_end(&host.runs, &run_id).await;
         let run = snapshot(&host.runs, &caller("acme"), &run_id);
@@ -116,7 +116,7 @@ async fn registered(packs: &InstalledPacks, facts: &HostFacts) -> Result<Host, (
     let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
     let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
     let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
-    match host.runs.register(&caller("acme"), &document).await {
+    match host.runs.definitions().register(&caller("acme"), &document).await {
         Ok(_) => Ok(host),
         Err(refusal) => Err((refusal.code, Value::Object(refusal.details))),
     }
@@ -274,7 +274,7 @@ async fn a_node_of_a_pack_that_uses_up_its_fuel_breaches_a_cap() {
         let executors = Executors::new(Options { modules: Some(modules), ..Options::default() });
         let host = Host::with(Setup { executors: Some(executors), ..Setup::default() }).await;
         let document = workflow("packed", &json!([["m", TYPE, {}]]), &json!([]), &json!([]));
-        host.runs.register(&caller("acme"), &document).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), &document).await.unwrap();
         let run_id = begin(&host.runs, "packed").await;
         to_the_end(&host.runs, &run_id).await;
         let run = snapshot(&host.runs, &caller("acme"), &run_id);

@@ -87,9 +87,9 @@ async fn every_message_of_a_server_starts_exactly_one_run_across_a_restart() {
     for life in 0..2 {
         let setup = Setup { executors: Some(executors(folder.path(), &url).await), ..Setup::default() };
         let (runs, _) = open(folder.path(), setup);
-        runs.recover().await.unwrap();
+        runs.engine().recover().await.unwrap();
         keep_time(&runs);
-        runs.register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
+        runs.definitions().register(&caller("acme"), &on_queue("takes", "jobs", &json!({}))).await.unwrap();
         let listening = listen(&runs);
         for n in 0..32 {
             let payload = json!({"n": n, "life": life});
@@ -121,11 +121,11 @@ async fn records_and_dead_letters_of_a_server_behave_like_those_of_the_database(
         }
     };
     put(0, 10).await;
-    runs.register(&caller("acme"), &on_stream("all", "log", true)).await.unwrap();
-    runs.register(&caller("acme"), &on_stream("later", "log", false)).await.unwrap();
+    runs.definitions().register(&caller("acme"), &on_stream("all", "log", true)).await.unwrap();
+    runs.definitions().register(&caller("acme"), &on_stream("later", "log", false)).await.unwrap();
     let config = json!({"topic": "numbers", "maxAttempts": 2, "retryDelayMs": 1});
     let trigger = json!({"id": "t", "type": "event", "eventType": "queue.message", "config": config});
-    runs.register(&caller("acme"), &numbers(&trigger)).await.unwrap();
+    runs.definitions().register(&caller("acme"), &numbers(&trigger)).await.unwrap();
     put(10, 15).await;
     let listening = listen(&runs);
     put(15, 20).await;

@@ -164,6 +164,6 @@ async fn a_shutdown_ends_the_call_but_not_the_run() {
         scopes: Scope::ALL.to_vec(),
         test: false,
     };
-    let open = host.runs.open_interrupts(&caller, &RunId::new(run_id)).await.unwrap();
+    let open = host.runs.queries().open_interrupts(&caller, &RunId::new(run_id)).await.unwrap();
     assert_eq!(open[0].node_id, "ask");
 }
