@@ -150,7 +150,7 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: Asked
             patience: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             agent_id: agent_of(asked),
             call_id: asked.invocation.as_str(),
-            again: asked.again,
+            again: asked.again.then_some(asked.ledger),
         },
     )
     .await;
@@ -185,7 +185,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: Asked<
                 patience: timeout,
                 agent_id: agent_of(asked),
                 call_id: asked.invocation.as_str(),
-                again: asked.again,
+                again: asked.again.then_some(asked.ledger),
             },
         )
         .await;

@@ -19,6 +19,7 @@
 mod advance;
 pub mod annotations;
 pub mod artifacts;
+pub mod attempts;
 pub mod audit;
 pub mod bulk;
 pub mod bundle;
