@@ -10,7 +10,7 @@ pub const MAX_ATTEMPTS_LISTED: usize = 1000;
 
 impl Runs {
     /// The attempts of effects that reached something outside of the run, by the time of their claim. `after` is the last attempt of
-    /// the page before.
+    /// the previous page.
     ///
     /// # Errors
     /// If there is no such run.

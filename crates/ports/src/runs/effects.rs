@@ -14,7 +14,7 @@ pub trait Effects {
     fn effect(&self, id: &EffectId) -> ReadFuture<'_, Option<ClaimedEffect>>;
 
     /// The attempts of a run's effects that reach something outside of the run, by the time of their claim, then by id and number.
-    /// `after` is the last attempt of the page before.
+    /// `after` is the last attempt of the previous page.
     fn attempts(
         &self,
         run_id: &RunId,

@@ -88,7 +88,7 @@ fn position(text: &str) -> Result<AttemptPosition, Refusal> {
         })
     };
     read().ok_or_else(|| {
-        let message = "The cursor is invalid. Take it from the `Link` header of the page before.";
+        let message = "The cursor is invalid. Take it from the `Link` header of the previous page.";
         Refusal::new(ApiCode::ValidationError, message).detail("field", "cursor")
     })
 }

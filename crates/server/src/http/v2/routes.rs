@@ -99,7 +99,7 @@ pub(super) static ROUTES: &[Route] = &[
     route!(Get "/runs/{runId}/effects", RUNS_READ, None, 200 JSON,
     "getRunEffects", "What a run did outside of itself, one row for each attempt.", effects::answer, [
         optional("limit", "integer", "The maximum number of rows, from 1 to 1000; 10,000 by default. The `Link` header names the next page."),
-        optional("cursor", "string", "Where the page begins, from the `Link` header of the page before."),
+        optional("cursor", "string", "Where the page begins, from the `Link` header of the previous page."),
     ]),
     route!(Get "/runs/{runId}/annotations", RUNS_READ, None, 200 JSON,
         "listAnnotations", "The annotations of a run.", operations::annotations),
