@@ -1,6 +1,8 @@
 """Drives a server with the official OpenWOP v1 client, call by call, as its users do.
 
-Usage: openwop_v1.py URL API_KEY
+Usage: openwop_v1.py URL API_KEY OUTCOMES
+
+OUTCOMES is the file for the outcome of every method.
 
 The client reads replies into its own types and fails if a member is missing, so a call that returns has a reply that the client can use. The
 checks below are about the contents of the reply. Every public method is called; `main` fails if one is not.
@@ -8,14 +10,9 @@ checks below are about the contents of the reply. Every public method is called;
 The server needs `registry.public`, `egress.private` for 127.0.0.1, the agent of examples/agents/clerk and a published pack.
 """
 
-import inspect
 import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from queue import Queue
-from urllib.request import Request, urlopen
 
 import openwop_client
 from openwop_client import (
@@ -38,56 +35,17 @@ from openwop_client import (
     RotateWebhookSecretRequest,
     RunConfigurable,
     TriggerSubscriptionRegistration,
-    WopError,
     read_webhook_headers,
     verify_webhook_signature,
 )
+
+from common import Recorded, check, post, receiver, refused, save
 
 WORKFLOW = json.loads((Path(__file__).parents[2] / "examples/runs/hello.json").read_text())
 GATE = "ask"
 ACCEPT = ResolveInterruptRequest(resumeValue={"action": "accept"})
 PACK = "vendor.example.clerk"
 AGENT = "vendor.example.agents.clerk"
-
-
-class Recorded:
-    """Remembers which methods of a client were called."""
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.called = set()
-
-    def __getattr__(self, name):
-        self.called.add(name)
-        return getattr(self.inner, name)
-
-    def methods(self):
-        found = inspect.getmembers(type(self.inner), inspect.isfunction)
-        return {name for name, _ in found if not name.startswith("_")}
-
-
-def check(what, actual, expected):
-    """Fails with both values, unless they are equal."""
-    if actual != expected:
-        raise AssertionError(f"{what}: expected {expected!r}, got {actual!r}")
-    print(f"ok  {what}")
-
-
-def refused(what, status, code, call):
-    """Fails unless the call raises the client's error with this status and code."""
-    try:
-        reply = call()
-    except WopError as error:
-        check(what, (error.status, error.envelope and error.envelope.error), (status, code))
-    else:
-        raise AssertionError(f"{what}: expected {code}, got {reply!r}")
-
-
-def post(url, key, body):
-    """Sends a request that the client has no method for."""
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    with urlopen(Request(url, json.dumps(body).encode(), headers)) as reply:
-        return json.load(reply)
 
 
 def discovery(client):
@@ -176,26 +134,6 @@ def options(client, workflow):
     refused("options: checked", 400, "validation_error", lambda: client.runs_create(wrong))
 
 
-def receiver():
-    """A server on this machine that puts every request into a queue, and repeats a challenge."""
-    received = Queue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.put((self.headers, body))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/hook", received
-
-
 def webhooks(client, workflow, url, key):
     address, received = receiver()
     wanted = RegisterWebhookRequest(url=address, events=["run.completed"])
@@ -265,6 +203,7 @@ def registry(client):
 def absent(client, workflow):
     """What this host does not provide: the client returns `None` where the protocol has 404, and raises otherwise."""
     run_id = waiting(client, workflow)
+    client.absent = True
     template = PromptTemplate("greeting", "1.0.0", "user", "Hello")
     page = LocalizedContentPage("p", "home", "Home", "draft", [])
     settings = LocalizedContentLanguageSettings("en", ["en"], False)
@@ -307,7 +246,7 @@ def absent(client, workflow):
         refused(f"absent: {name}", 404, "not_found", call)
 
 
-def main(url, key):
+def main(url, key, outcomes):
     client = Recorded(OpenwopClient(url, key))
     packs = Recorded(RegistryClient(base_url=url))
     workflow = post(f"{url}/v1/workflows", key, WORKFLOW)["workflowId"]
@@ -325,8 +264,8 @@ def main(url, key):
     absent(client, workflow)
     refused("key: checked", 401, "unauthenticated", lambda: OpenwopClient(url, "no-such-key").runs_get("run_1"))
     methods = client.methods() | packs.methods()
-    check("every method was called", methods - client.called - packs.called, set())
-    print(f"{len(methods)} methods of openwop-client {openwop_client.__version__}")
+    check("every method was called", methods - client.outcomes.keys() - packs.outcomes.keys(), set())
+    save(outcomes, openwop_client.__version__, [client, packs])
 
 
 if __name__ == "__main__":

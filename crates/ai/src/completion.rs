@@ -252,7 +252,8 @@ impl Completion {
         self.failures += 1;
         if error.is_retryable() && self.failures <= self.settings.budget.failures {
             let doubled = 500_u64 << self.failures.min(6);
-            self.current.wait_ms = error.retry_after_ms.unwrap_or(doubled);
+            // A provider may ask for a retry at once. That is still a retry, and never mistaken for the first request.
+            self.current.wait_ms = error.retry_after_ms.unwrap_or(doubled).max(1);
             return Step { events: Vec::new(), next: Next::Call(self.current.clone()) };
         }
         let code = match error.kind {

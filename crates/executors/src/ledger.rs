@@ -2,7 +2,11 @@
 
 use std::pin::Pin;
 
+use flow::failure::FailureCode;
+use flow::state::RunError;
 use ports::runs::Bytes;
+
+use super::reach::Reach;
 
 /// The state of a part of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,13 @@ pub enum Claim {
 #[error("the store cannot record the effect now")]
 pub struct Unwritable;
 
+impl Unwritable {
+    /// The error of a node whose effect could not be recorded, and was therefore not executed.
+    pub(crate) fn into_failure(self) -> RunError {
+        RunError::of(FailureCode::NodeFailed, format!("the effect was not executed: {self}"))
+    }
+}
+
 /// The result of a ledger operation.
 pub type Entry<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unwritable>> + Send + 'a>>;
 
@@ -29,7 +40,13 @@ pub type Wanted<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 /// Records the parts of an effect. An operation is durable when it returns.
 pub trait Ledger: Send + Sync {
     /// Claims a part of the effect, by its id.
-    fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim>;
+    fn claim<'a>(&'a self, id: &'a str, reach: Reach<'a>) -> Entry<'a, Claim>;
+
+    /// Claims the next attempt of the effect or a part of it, which was claimed before and has no result.
+    fn retry<'a>(&'a self, id: &'a str) -> Entry<'a, ()>;
+
+    /// Records that the last attempt of a part is known to have had no effect.
+    fn release<'a>(&'a self, id: &'a str) -> Entry<'a, ()>;
 
     /// Whether the result is still needed. An effect of several parts checks it before each of them, and stops if it is not
     /// needed any more.

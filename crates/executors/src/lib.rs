@@ -25,6 +25,7 @@ pub mod models;
 pub mod module_check;
 pub mod modules;
 pub mod progress;
+pub mod reach;
 pub mod recorded;
 mod surfaces;
 
@@ -258,7 +259,7 @@ impl Executors {
                 (Some(called), Some(surfaces)) => surfaces::perform(surfaces, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
-            Some(Family::Model) => match (models, models::tool_of(asked), mcp) {
+            Some(Family::Model) => match (models, models::tool_of(asked.call), mcp) {
                 (_, Some(tool), Some(servers)) => mcp::call_instead(servers, &tool, asked).await,
                 (Some(models), None, _) => models.perform(asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),

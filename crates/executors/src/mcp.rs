@@ -148,7 +148,7 @@ pub(super) async fn call_instead(servers: &Servers, tool: &McpCall, asked: NodeR
             patience: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             agent_id: agent_of(asked),
             call_id: asked.invocation.as_str(),
-            again: asked.again,
+            again: asked.again.then_some(asked.ledger),
         },
     )
     .await;
@@ -183,7 +183,7 @@ pub(super) async fn perform(servers: &Servers, called: CalledType, asked: NodeRe
                 patience: timeout,
                 agent_id: agent_of(asked),
                 call_id: asked.invocation.as_str(),
-                again: asked.again,
+                again: asked.again.then_some(asked.ledger),
             },
         )
         .await;

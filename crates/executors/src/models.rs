@@ -30,7 +30,7 @@ use ai::reasoning::Verbosity;
 use ai::redact::{Redactor, Secret};
 use ai::tools::Bounds;
 use ai::trust::Trust;
-use flow::engine::{Cause, Reported};
+use flow::engine::{Cause, NodeCall, Reported};
 use flow::event::EventKind;
 use flow::failure::FailureCode;
 use flow::id::Tenant;
@@ -164,7 +164,7 @@ impl Models {
 
     /// Executes a node.
     pub(super) async fn perform(&self, asked: NodeRequest<'_>) -> Performed {
-        let performed = match read(asked) {
+        let performed = match read(asked.call) {
             Ok(node) => {
                 self.ask(&node, asked, &asked.call.inputs, None, Some(self.envelope_rules(asked))).await
             }
@@ -175,7 +175,7 @@ impl Models {
 
     /// Executes a node with tools, in several rounds.
     pub(super) async fn converse(&self, asked: NodeRequest<'_>, tools: Tools<'_>) -> Performed {
-        let performed = match read(asked) {
+        let performed = match read(asked.call) {
             Ok(node) => {
                 let rules = self.envelope_rules(asked);
                 self.ask(&node, asked, &asked.call.inputs, Some(tools), Some(rules)).await
@@ -281,17 +281,17 @@ impl Models {
 }
 
 /// The tool that a node calls instead of a model, if it does.
-pub(super) fn tool_of(asked: NodeRequest<'_>) -> Option<McpCall> {
-    match read(asked) {
+pub(super) fn tool_of(call: &NodeCall) -> Option<McpCall> {
+    match read(call) {
         Ok(Node::CallPrompt(node)) => node.mcp,
         _ => None,
     }
 }
 
-fn read(asked: NodeRequest<'_>) -> Result<Node, RunError> {
-    let kind = NodeType::parse(&asked.call.type_id);
-    let kind = kind.ok_or_else(|| super::not_served(&asked.call.type_id))?;
-    Node::read(kind, &Value::Object(asked.call.config.clone())).map_err(|problems| wrong("config", &problems))
+fn read(call: &NodeCall) -> Result<Node, RunError> {
+    let kind = NodeType::parse(&call.type_id);
+    let kind = kind.ok_or_else(|| super::not_served(&call.type_id))?;
+    Node::read(kind, &Value::Object(call.config.clone())).map_err(|problems| wrong("config", &problems))
 }
 
 fn wrong(what: &str, problems: &[ai::node::Problem]) -> RunError {

@@ -16,7 +16,14 @@ const SEPARATOR: char = '\u{1f}';
 /// Executes a node on a surface. The surface remembers the effect ids of its changes, so the call can be repeated.
 pub(super) async fn perform(surfaces: &Surfaces, called: CalledType, asked: NodeRequest<'_>) -> Performed {
     let outcome = match request(called, asked) {
-        Ok(call) => surfaces.call(call).await,
+        Ok(call) => {
+            if asked.again
+                && let Err(error) = asked.ledger.retry(asked.invocation.as_str()).await
+            {
+                return Performed::plain(Err(error.into_failure()));
+            }
+            surfaces.call(call).await
+        }
         Err(error) => Err(error),
     };
     let namespace = asked.call.config.get("namespace").and_then(Value::as_str);

@@ -10,7 +10,7 @@
 //! | [`list`] | lists of runs | |
 //! | [`definitions`] | workflow definitions | `PutDefinition` |
 //! | [`timers`] | due timers | `SetTimer`, `ClearTimer` |
-//! | [`effects`] | claimed effects and their results | `ClaimEffect`, `FinishEffect` |
+//! | [`effects`] | claimed effects, their attempts and results | `ClaimEffect`, `RetryEffect`, `ReleaseEffect`, `FinishEffect` |
 //! | [`replies`] | replies recorded for idempotency keys | `RecordReply`, `DeleteReplies` |
 //! | [`artifacts`] | artifacts | `PutArtifact`, `ReplaceArtifact` |
 //! | [`annotations`] | annotations | `PutAnnotation` |
@@ -44,7 +44,7 @@ pub use self::artifacts::Artifacts;
 pub use self::audit::{AuditEntry, AuditLog};
 pub use self::commit::{Change, Commit, CommitError, CommitFuture, Commits};
 pub use self::definitions::Definitions;
-pub use self::effects::{ClaimedEffect, Effects};
+pub use self::effects::{AttemptPosition, AttemptState, ClaimedEffect, Effects, Reached, StoredAttempt};
 pub use self::health::Health;
 pub use self::keys::ApiKeys;
 pub use self::list::{ListCursor, RunFilter, RunLists, RunPage};

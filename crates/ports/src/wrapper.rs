@@ -7,10 +7,10 @@ use canon::time::Timestamp;
 use flow::id::{ArtifactId, EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 
 use crate::runs::{
-    AgedPage, AgedRun, Annotations, ApiKeys, Artifacts, AuditEntry, AuditLog, Bytes, ClaimedEffect, Commit,
-    CommitFuture, Commits, Definitions, Delivery, Effects, Health, ListCursor, Listeners, ReadFuture,
-    RecordedReply, Replies, ReplyKey, Retention, RunFilter, RunLists, RunLog, RunPage, RunStore,
-    StoredAppend, StoredRun, Timer, Timers, Webhooks,
+    AgedPage, AgedRun, Annotations, ApiKeys, Artifacts, AttemptPosition, AuditEntry, AuditLog, Bytes,
+    ClaimedEffect, Commit, CommitFuture, Commits, Definitions, Delivery, Effects, Health, ListCursor,
+    Listeners, ReadFuture, RecordedReply, Replies, ReplyKey, Retention, RunFilter, RunLists, RunLog, RunPage,
+    RunStore, StoredAppend, StoredAttempt, StoredRun, Timer, Timers, Webhooks,
 };
 
 /// A type that wraps a store and decides what happens to commits. It is a [`RunStore`]; reads go to the wrapped store.
@@ -123,6 +123,15 @@ impl<W: Wrapper> Definitions for W {
 impl<W: Wrapper> Effects for W {
     fn effect(&self, id: &EffectId) -> ReadFuture<'_, Option<ClaimedEffect>> {
         self.wrapped().effect(id)
+    }
+
+    fn attempts(
+        &self,
+        run_id: &RunId,
+        after: Option<&AttemptPosition>,
+        limit: usize,
+    ) -> ReadFuture<'_, Vec<StoredAttempt>> {
+        self.wrapped().attempts(run_id, after, limit)
     }
 }
 

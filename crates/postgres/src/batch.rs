@@ -399,13 +399,22 @@ impl<'c> Statement<'c> {
                 column("id", "text", &claims, |(id, ..)| *id),
                 column("run_id", "text", &claims, |(_, claim, _)| claim.run_id.as_str()),
                 column("at", "int8", &claims, |(_, claim, _)| number(claim.at.0)),
+                column("node_id", "text", &claims, |(_, claim, _)| {
+                    claim.reached.map(|reached| reached.node_id.as_str())
+                }),
+                column("provider_key", "text", &claims, |(_, claim, _)| {
+                    claim.reached.and_then(|reached| reached.provider_key.as_deref())
+                }),
                 column("outcome", "bytea", &claims, |(_, claim, _)| claim.outcome),
             ];
             self.rows("claimed", columns);
-            self.refused.push("select c.unit, 'claimed', '' from claimed c join activities a on a.id = c.id");
+            self.refused.push(
+                "select c.unit, 'claimed', '' from claimed c
+                 where exists (select 1 from activities a where a.id = c.id)",
+            );
             self.writes.push(
-                "insert into activities (id, run_id, at, host_id, attempt, outcome)
-                 select id, run_id, at, $1, 1, outcome from go, claimed",
+                "insert into activities (id, run_id, at, host_id, attempt, node_id, provider_key, outcome)
+                 select id, run_id, at, $1, 1, node_id, provider_key, outcome from go, claimed",
             );
         }
         let mut outcomes: Vec<(&str, &[u8])> = units
@@ -421,7 +430,9 @@ impl<'c> Statement<'c> {
             ];
             self.rows("finished", columns);
             self.writes.push(
-                "update activities a set outcome = f.outcome from go, finished f where a.id = f.id and a.outcome is null",
+                "update activities a set outcome = f.outcome from go, finished f
+                 where a.id = f.id and a.outcome is null
+                     and a.attempt = (select max(attempt) from activities l where l.id = f.id)",
             );
         }
     }

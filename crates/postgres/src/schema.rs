@@ -1,20 +1,21 @@
 //! The tables, and the steps from one version of them to the next.
 //!
-//! Steps are numbered and only added. Each may be repeated, and each leaves tables that the previous version of this program can
-//! still use: a column is added in one version and used in the next. `meta` holds the version, and the oldest version that a
-//! program must know.
+//! Steps are numbered and only added. Each may be repeated. `meta` holds the version, and the oldest version that a program must
+//! know: an older program refuses the tables, and a program between the two can still use them.
 
 use crate::connection::{Connection, Connector, SCHEMA};
 use crate::error::{Failure, OpenError};
 
 /// The steps, from version 0.
-const STEPS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql"), include_str!("schema/0003.sql")];
 
 /// The result of all steps.
 const LATEST: &str = include_str!("schema/latest.sql");
 
-/// The oldest schema version that a program must know to use the tables that the last step leaves.
-const OLDEST_KNOWN: i64 = 1;
+/// The oldest schema version that a program must know to use the tables that the last step leaves. A program that does not know the
+/// third version would read the first attempt of an effect where the last one counts, and could execute the effect again.
+const OLDEST_KNOWN: i64 = 3;
 
 const META: &str = "
     create schema if not exists interlock;

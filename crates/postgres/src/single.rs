@@ -156,16 +156,33 @@ async fn apply(connection: &Connection, name: Name<'_>, change: &Change) -> Resu
             ];
             expect_row(connection.execute(sql, &values).await?, CommitError::KeyTaken)
         }
-        Change::ClaimEffect { id, run_id, at } => {
-            let sql = "insert into activities (id, run_id, at, host_id, attempt) values ($1, $2, $3, $4, 1)
-                       on conflict do nothing";
-            let claimed = connection
-                .execute(sql, &[&id.as_str(), &run_id.as_str(), &number(at.0), &name.host_id])
-                .await?;
+        Change::ClaimEffect { id, run_id, at, reached } => {
+            let sql = "insert into activities (id, run_id, at, host_id, attempt, node_id, provider_key)
+                 values ($1, $2, $3, $4, 1, $5, $6) on conflict do nothing";
+            let node_id = reached.as_ref().map(|reached| reached.node_id.as_str());
+            let provider_key = reached.as_ref().and_then(|reached| reached.provider_key.as_deref());
+            let values: [crate::connection::Value<'_>; 6] =
+                [&id.as_str(), &run_id.as_str(), &number(at.0), &name.host_id, &node_id, &provider_key];
+            expect_row(connection.execute(sql, &values).await?, CommitError::EffectClaimed)
+        }
+        Change::RetryEffect { id, attempt, at } => {
+            let sql = "insert into activities (id, run_id, at, host_id, attempt, node_id, provider_key)
+                 select id, run_id, $3, $4, $2, node_id, provider_key from activities
+                 where id = $1 and attempt = $2 - 1 and outcome is null on conflict do nothing";
+            let attempt = i32::try_from(*attempt).unwrap_or(i32::MAX);
+            let claimed =
+                connection.execute(sql, &[&id.as_str(), &attempt, &number(at.0), &name.host_id]).await?;
             expect_row(claimed, CommitError::EffectClaimed)
         }
+        Change::ReleaseEffect { id } => {
+            let sql = "update activities set released = true where id = $1 and outcome is null
+                       and attempt = (select max(attempt) from activities where id = $1)";
+            connection.execute(sql, &[&id.as_str()]).await?;
+            Ok(())
+        }
         Change::FinishEffect { id, outcome } => {
-            let sql = "update activities set outcome = $2 where id = $1 and outcome is null";
+            let sql = "update activities set outcome = $2 where id = $1 and outcome is null
+                       and attempt = (select max(attempt) from activities where id = $1)";
             connection.execute(sql, &[&id.as_str(), &&**outcome]).await?;
             Ok(())
         }

@@ -10,7 +10,7 @@ use canon::digest::Digest;
 use canon::time::Timestamp;
 use flow::id::{EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::run::RunStatus;
-use ports::runs::{Change, Commit, RecordedReply, ReplyKey};
+use ports::runs::{Change, Commit, Reached, RecordedReply, ReplyKey};
 
 use crate::row::SHORT_SNAPSHOT;
 
@@ -70,6 +70,7 @@ pub(crate) struct Append<'c> {
 pub(crate) struct Claim<'c> {
     pub(crate) run_id: &'c RunId,
     pub(crate) at: Timestamp,
+    pub(crate) reached: Option<&'c Reached>,
     pub(crate) outcome: Option<&'c [u8]>,
 }
 
@@ -147,11 +148,12 @@ impl<'c> Unit<'c> {
                 }
                 self.replies.push((key, reply));
             }
-            Change::ClaimEffect { id, run_id, at } => {
+            Change::ClaimEffect { id, run_id, at, reached } => {
                 if self.outcomes.contains_key(id) {
                     return None;
                 }
-                insert_new(&mut self.claims, id, Claim { run_id, at: *at, outcome: None })?;
+                let claim = Claim { run_id, at: *at, reached: reached.as_ref(), outcome: None };
+                insert_new(&mut self.claims, id, claim)?;
             }
             // The first outcome counts.
             Change::FinishEffect { id, outcome } => match self.claims.get_mut(id) {
@@ -174,6 +176,8 @@ impl<'c> Unit<'c> {
             }
             Change::Audit { tenant, entry } => self.audit.push((tenant, entry)),
             Change::CreateRun { exclusive: true, .. }
+            | Change::RetryEffect { .. }
+            | Change::ReleaseEffect { .. }
             | Change::PutDefinition { .. }
             | Change::ReplaceArtifact { .. }
             | Change::PutAnnotation { .. }
@@ -271,7 +275,9 @@ impl Keys {
             | Change::PutAnnotation { run_id, .. }
             | Change::DeleteRun { run_id } => (Some(run_id), None),
             Change::ClaimEffect { id, run_id, .. } => (Some(run_id), Some(hash("effect", id.as_str(), ""))),
-            Change::FinishEffect { id, .. } => (None, Some(hash("effect", id.as_str(), ""))),
+            Change::RetryEffect { id, .. }
+            | Change::ReleaseEffect { id }
+            | Change::FinishEffect { id, .. } => (None, Some(hash("effect", id.as_str(), ""))),
             Change::RecordReply { key, .. } => {
                 let place = format!("{}\0{}", key.endpoint, key.key.to_hex());
                 (None, Some(hash("reply", key.tenant.as_str(), &place)))
@@ -336,6 +342,8 @@ pub(crate) fn size(commit: &Commit) -> usize {
         Change::SetTimer { .. }
         | Change::ClearTimer { .. }
         | Change::ClaimEffect { .. }
+        | Change::RetryEffect { .. }
+        | Change::ReleaseEffect { .. }
         | Change::DeleteWebhook { .. }
         | Change::DeleteDelivery { .. }
         | Change::AbandonDelivery { .. }

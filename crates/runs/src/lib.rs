@@ -12,6 +12,7 @@
 
 pub mod annotations;
 pub mod artifacts;
+pub mod attempts;
 pub mod audit;
 pub mod caller;
 pub mod commands;

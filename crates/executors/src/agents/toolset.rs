@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::ledger::{Claim, Unwritable};
 use super::super::mcp::{self, Invocation, Servers};
+use super::super::reach::Reach;
 use super::super::{NodeRequest, Performed, not_served, surfaces};
 use super::tools::{Declared, Implementation, ToolContext};
 use super::{Agent, inputs};
@@ -63,7 +64,7 @@ impl<'b> Toolset<'b> {
             .unwrap_or(asked.invocation.as_str());
         let id = format!("{began}.tools");
         // Asking again has no effect, so a claim without a record counts as none.
-        if let Claim::Done(recorded) = asked.ledger.claim(&id).await.map_err(unrecorded)? {
+        if let Claim::Done(recorded) = asked.ledger.claim(&id, Reach::Nothing).await.map_err(unrecorded)? {
             toolset.described = serde_json::from_slice(&recorded).unwrap_or_default();
             return Ok(toolset);
         }
@@ -176,7 +177,11 @@ impl<'b> Toolset<'b> {
         let Some(tool) = declared.filter(|_| may_use(&self.agent.manifest, &due.tool)) else {
             return Ok(ToolResult::forbidden());
         };
-        let again = match asked.ledger.claim(&due.call_id).await.map_err(unrecorded)? {
+        let reach = match &tool.implementation {
+            Implementation::Mcp { .. } => Reach::Outside { provider_key: None },
+            Implementation::Surface { called, .. } => Reach::of_type(*called, &due.call_id),
+        };
+        let again = match asked.ledger.claim(&due.call_id, reach).await.map_err(unrecorded)? {
             Claim::New => false,
             Claim::Unknown => true,
             Claim::Done(recorded) => {
@@ -254,7 +259,7 @@ impl<'b> Toolset<'b> {
                 patience: TOOL_TIMEOUT,
                 agent_id: self.agent.manifest.agent_id.clone(),
                 call_id: &due.call_id,
-                again,
+                again: again.then_some(asked.ledger),
             },
         )
         .await;

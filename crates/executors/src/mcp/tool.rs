@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 use super::{Servers, list_tools, marked, milliseconds, within};
 use crate::Performed;
 use crate::failure::ExecutorErrorCode;
+use crate::ledger::Ledger;
 
 /// The maximum size of a result in an event, in bytes. The outputs of the node contain the complete result.
 const MAX_RECORDED_BYTES: usize = 16 << 10;
 
 /// A tool to call.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Invocation<'i> {
     /// The tenant of the run.
     pub tenant: &'i Tenant,
@@ -31,8 +32,8 @@ pub struct Invocation<'i> {
     /// The agent that calls it.
     pub agent_id: String,
     pub call_id: &'i str,
-    /// Whether it may have been called before, with an unknown result.
-    pub again: bool,
+    /// Where a further call is recorded, if the tool may have been called before, with an unknown result.
+    pub again: Option<&'i dyn Ledger>,
 }
 
 /// Calls a tool, at most once per id, unless the tool declares that it is idempotent.
@@ -102,7 +103,7 @@ async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError
             })?
         }
     };
-    if call.again {
+    if let Some(ledger) = call.again {
         let tools = list_tools(&mut session).await?;
         let hints = tools.iter().find(|tool| tool["name"] == call.tool).map(|tool| &tool["annotations"]);
         let declares = |hint: &str| hints.is_some_and(|hints| hints[hint] == true);
@@ -110,6 +111,10 @@ async fn ask(servers: &Servers, call: &Invocation<'_>) -> Result<Value, RunError
             session.close().await;
             let message = "the tool may have been called before the host stopped, and it does not declare that it is idempotent";
             return Err(RunError::of(FailureCode::EffectOutcomeUnknown, message));
+        }
+        if let Err(error) = ledger.retry(call.call_id).await {
+            session.close().await;
+            return Err(error.into_failure());
         }
     }
     let answer = session.ask("tools/call", json!({"name": call.tool, "arguments": call.args})).await;

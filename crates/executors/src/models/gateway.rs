@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ai::completion::{Attempt, Completion, Failed, Next};
 use ai::node::Node;
-use ai::provider::{Output, Reply};
+use ai::provider::{Output, ProviderError, Reply};
 use ai::reasoning::{Block, DEFAULT_TOKEN_LIMIT, Settings, Verbosity};
 use ai::redact::Redactor;
 use flow::engine::Reported;
@@ -13,6 +13,7 @@ use flow::state::RunError;
 use serde_json::Value;
 
 use super::super::ledger::{Claim, Ledger, Unwritable};
+use super::super::reach::Reach;
 use super::super::{NodeRequest, Performed};
 use super::live::Live;
 use super::transcript::{Entry, Transcript};
@@ -122,7 +123,8 @@ impl Gateway<'_> {
         };
         let id = format!("{}.{}", self.asked.invocation, call.ordinal);
         let ledger = self.asked.ledger;
-        match ledger.claim(&id).await.map_err(|error| unrecorded(&error))? {
+        let reach = Reach::Outside { provider_key: Some(&id) };
+        match ledger.claim(&id, reach).await.map_err(|error| unrecorded(&error))? {
             Claim::New => {}
             Claim::Done(recorded) => {
                 let record: Value = serde_json::from_slice(&recorded).unwrap_or_default();
@@ -132,7 +134,9 @@ impl Gateway<'_> {
                 return Err(unknown());
             }
             // A request that failed in transit can be repeated within this process. After a restart, its result is unknown.
-            Claim::Unknown if call.wait_ms > 0 => {}
+            Claim::Unknown if call.wait_ms > 0 => {
+                ledger.retry(&id).await.map_err(|error| unrecorded(&error))?;
+            }
             Claim::Unknown => return Err(unknown()),
         }
         if call.wait_ms > 0 {
@@ -145,7 +149,12 @@ impl Gateway<'_> {
                 self.record(ledger, &id, &reply).await?;
                 Ok(Attempt::Reply(reply))
             }
-            Err(error) => Ok(Attempt::Failed(error)),
+            Err(error) => {
+                if did_nothing(&error) {
+                    ledger.release(&id).await.map_err(|error| unrecorded(&error))?;
+                }
+                Ok(Attempt::Failed(error))
+            }
         }
     }
 
@@ -167,6 +176,12 @@ impl Gateway<'_> {
         self.redactor.value(&mut record);
         ledger.finish(id, record.to_string().into_bytes()).await.map_err(|error| unrecorded(&error))
     }
+}
+
+/// Whether the provider said that it did not process the request. A gateway may have passed on a request that it reports as failed, and
+/// without a response it is unknown what happened.
+fn did_nothing(error: &ProviderError) -> bool {
+    error.status.is_some_and(|status| matches!(status, 400..500 | 503))
 }
 
 /// The state of a resumed call.

@@ -124,6 +124,35 @@ fn every_protocol_rule_has_an_existing_test() {
     assert!(missing.is_empty(), "tests not found:\n{}", missing.join("\n"));
 }
 
+/// The scenarios in a part of a page: names in backquotes.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The page has every scenario once, and a test that has the name of a scenario is mentioned there.
+#[test]
+fn every_scenario_is_listed_once_with_the_test_of_its_name() {
+    let page = std::fs::read_to_string(root().join("docs/conformance/scenarios.md")).unwrap();
+    let (introduction, lists) = page.split_once("\n## ").unwrap();
+    let mut scenarios = BTreeSet::new();
+    for line in lists.lines() {
+        let names = line.strip_prefix("| ").and_then(|row| row.split_once(" | ")).map_or(line, |row| row.0);
+        for scenario in named(names) {
+            assert!(scenarios.insert(scenario.to_owned()), "`{scenario}` is listed twice");
+        }
+    }
+    let count = format!("({} files", scenarios.len());
+    assert!(introduction.contains(&count), "the introduction must say {count}");
+    let is_listed = |scenario: &str| scenarios.contains(scenario);
+    for path in files(&root().join("crates"), ".rs") {
+        for test in tests_in(&std::fs::read_to_string(&path).unwrap()) {
+            if test.starts_with("v2_") && is_listed(&test.replace('_', "-")) {
+                assert!(page.contains(&test), "{}: `{test}` is not in the page", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn test_names_are_found_in_all_forms() {
     let source = "#[test]\nfn plain() {}\n    #[tokio::test(flavor = \"multi_thread\")]\n    async fn waits() {}\nfn helper() {}\n\

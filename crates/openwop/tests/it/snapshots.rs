@@ -32,7 +32,7 @@ const MEMBERS: [&str; 21] = [
 
 /// Every recorded snapshot is closed in version 2 and has the required members.
 #[test]
-fn v2_era_key() {
+fn every_recorded_snapshot_is_closed_in_version_2() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../flow/tests/golden/logs");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

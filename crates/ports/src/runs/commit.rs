@@ -5,7 +5,7 @@ use canon::time::Timestamp;
 use flow::id::{ArtifactId, EffectId, RunId, SubscriptionId, Tenant, WorkflowId};
 use flow::run::RunStatus;
 
-use super::{Bytes, RecordedReply, ReplyKey};
+use super::{Bytes, Reached, RecordedReply, ReplyKey};
 use crate::{Cause, PortFuture};
 
 pub type CommitFuture = PortFuture<'static, Result<(), CommitError>>;
@@ -89,9 +89,25 @@ pub enum Change {
     ClearTimer { run_id: RunId, key: String },
     /// Records the reply to a request. Refused if the key has a reply.
     RecordReply { key: ReplyKey, reply: RecordedReply },
-    /// Claims an effect before it is executed. Refused if it was claimed before.
-    ClaimEffect { id: EffectId, run_id: RunId, at: Timestamp },
-    /// Records the result of a claimed effect.
+    /// Claims the first attempt of an effect before it is executed. Refused if the effect was claimed before.
+    ClaimEffect {
+        id: EffectId,
+        run_id: RunId,
+        at: Timestamp,
+        /// `None` if the effect reaches nothing outside of the run.
+        reached: Option<Reached>,
+    },
+    /// Claims a further attempt of an effect, which reaches the same as the attempt before. Refused unless that is the last attempt, and
+    /// while the effect has a result.
+    RetryEffect {
+        id: EffectId,
+        /// The number of the new attempt, from 2.
+        attempt: u32,
+        at: Timestamp,
+    },
+    /// Records that the last attempt of an effect is known to have had no effect. No effect if it has a result.
+    ReleaseEffect { id: EffectId },
+    /// Records the result of the last attempt of a claimed effect. The first result counts.
     FinishEffect {
         id: EffectId,
         /// The result or the failure, as JSON.
@@ -205,6 +221,7 @@ pub enum CommitError {
     ScopeActive { active_run_id: RunId },
     #[error("a reply is recorded for this idempotency key already")]
     KeyTaken,
+    /// The effect, or this attempt of it, was claimed before.
     #[error("the effect was already claimed")]
     EffectClaimed,
     /// The artifact differs from what the caller has read, or does not exist.

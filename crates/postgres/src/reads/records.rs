@@ -1,10 +1,10 @@
 //! What belongs to runs and tenants: effects, replies, artifacts, annotations, audit logs and API keys.
 
 use canon::digest::Digest;
-use flow::id::{ArtifactId, EffectId, RunId, Tenant};
+use flow::id::{ArtifactId, EffectId, NodeId, RunId, Tenant};
 use ports::runs::{
-    Annotations, ApiKeys, Artifacts, AuditEntry, AuditLog, Bytes, ClaimedEffect, Effects, ReadFuture,
-    RecordedReply, Replies, ReplyKey,
+    Annotations, ApiKeys, Artifacts, AttemptPosition, AttemptState, AuditEntry, AuditLog, Bytes,
+    ClaimedEffect, Effects, Reached, ReadFuture, RecordedReply, Replies, ReplyKey, StoredAttempt,
 };
 use tokio_postgres::Row;
 
@@ -15,15 +15,62 @@ use crate::store::PostgresRuns;
 
 impl Effects for PostgresRuns {
     fn effect(&self, id: &EffectId) -> ReadFuture<'_, Option<ClaimedEffect>> {
-        let sql = "select outcome from activities where id = $1";
+        let sql = "select outcome, attempt from activities where id = $1 order by attempt desc limit 1";
         self.read(sql, values![id.as_str().to_owned()], |rows| {
             let Some(row) = rows.first() else { return Ok(None) };
             let outcome: Option<&[u8]> = row.try_get(0).map_err(|_| Failure::Row)?;
-            Ok(Some(
-                outcome.map_or(ClaimedEffect::Unfinished, |outcome| ClaimedEffect::Finished(outcome.into())),
-            ))
+            Ok(Some(match outcome {
+                Some(outcome) => ClaimedEffect::Finished(outcome.into()),
+                None => ClaimedEffect::Unfinished { attempt: attempt_number(row, 1)? },
+            }))
         })
     }
+
+    fn attempts(
+        &self,
+        run_id: &RunId,
+        after: Option<&AttemptPosition>,
+        limit: usize,
+    ) -> ReadFuture<'_, Vec<StoredAttempt>> {
+        let sql =
+            "select at, id, attempt, node_id, provider_key, outcome is not null, released from activities
+                   where run_id = $1 and node_id is not null and (at, id, attempt) > ($2, $3, $4)
+                   order by at, id, attempt limit $5";
+        // Attempts are numbered from 1, and no id is empty.
+        let (at, id, attempt) = match after {
+            None => (0, "", 0),
+            Some(after) => (number(after.at.0), after.id.as_str(), after.attempt),
+        };
+        let attempt = i32::try_from(attempt).unwrap_or(i32::MAX);
+        let values = values![run_id.as_str().to_owned(), at, id.to_owned(), attempt, at_most(limit)];
+        self.read(sql, values, |rows| rows.iter().map(stored_attempt).collect())
+    }
+}
+
+fn attempt_number(row: &Row, column: usize) -> Result<u32, Failure> {
+    let attempt: i32 = row.try_get(column).map_err(|_| Failure::Row)?;
+    u32::try_from(attempt).map_err(|_| Failure::Row)
+}
+
+fn stored_attempt(row: &Row) -> Result<StoredAttempt, Failure> {
+    let is = |column: usize| row.try_get::<_, bool>(column).map_err(|_| Failure::Row);
+    let state = match (is(5)?, is(6)?) {
+        (true, _) => AttemptState::Completed,
+        (false, true) => AttemptState::Released,
+        (false, false) => AttemptState::Claimed,
+    };
+    Ok(StoredAttempt {
+        position: AttemptPosition {
+            at: time(row, 0)?,
+            id: text(row, 1, EffectId::new)?,
+            attempt: attempt_number(row, 2)?,
+        },
+        reached: Reached {
+            node_id: text(row, 3, NodeId::new)?,
+            provider_key: row.try_get(4).map_err(|_| Failure::Row)?,
+        },
+        state,
+    })
 }
 
 impl Replies for PostgresRuns {

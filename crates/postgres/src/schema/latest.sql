@@ -74,15 +74,23 @@ create table if not exists timers (
 );
 create index if not exists timers_by_time on timers (at, run_id, key);
 
+-- One row for each attempt of an effect; only the last one can have an outcome.
 create table if not exists activities (
-    id text collate "C" primary key,
+    id text collate "C" not null,
     run_id text collate "C" not null,
     at bigint not null,
     host_id text collate "C" not null,
     attempt integer not null,
-    outcome bytea
+    outcome bytea,
+    -- Absent if the effect reaches nothing outside of its run, and for claims of earlier versions.
+    node_id text collate "C",
+    provider_key text collate "C",
+    released boolean not null default false,
+    -- For budgets, and not written yet.
+    reserved bytea,
+    primary key (id, attempt)
 );
-create index if not exists activities_by_run on activities (run_id);
+create index if not exists activities_by_run on activities (run_id, at, id, attempt);
 
 create table if not exists replies (
     tenant text collate "C" not null,

@@ -1,5 +1,8 @@
 //! The tables.
 
+use flow::id::{EffectId, RunId};
+use ports::runs::ClaimedEffect;
+use ports::runs::prelude::*;
 use postgres::schema::{self, Version};
 use postgres::{OpenError, PostgresRuns};
 
@@ -81,4 +84,33 @@ async fn a_database_is_used_only_if_its_version_fits() {
     assert!(matches!(opened().await, Err(OpenError::Newer { .. })));
     assert!(matches!(schema::init(&url).await, Err(OpenError::Newer { .. })));
     assert!(matches!(schema::migrate(&url).await, Err(OpenError::Newer { .. })));
+}
+
+#[tokio::test]
+async fn effects_of_an_older_version_keep_their_results() {
+    let Some(url) = servers::postgres().await else { return };
+    let client = admin(&url).await;
+    client
+        .batch_execute("create schema interlock; create table meta (name text collate \"C\" primary key, value bigint not null)")
+        .await
+        .unwrap();
+    for step in &steps()[..2] {
+        client.batch_execute(step).await.unwrap();
+    }
+    client
+        .batch_execute(
+            "insert into meta (name, value) values ('schema', 2), ('oldest_known', 1), ('hosts', 0);
+             insert into activities (id, run_id, at, host_id, attempt, outcome)
+                 values ('open', 'r', 1, 'h', 1, null), ('done', 'r', 2, 'h', 1, '1')",
+        )
+        .await
+        .unwrap();
+    let known = i64::try_from(steps().len()).unwrap();
+    assert_eq!(schema::migrate(&url).await.unwrap(), (2, known));
+    let store = PostgresRuns::open(&options(&url)).await.unwrap();
+    let effect = async |id: &str| store.effect(&EffectId::new(id)).await.unwrap();
+    assert_eq!(effect("open").await, Some(ClaimedEffect::Unfinished { attempt: 1 }));
+    assert_eq!(effect("done").await, Some(ClaimedEffect::Finished(b"1"[..].into())));
+    let listed = store.attempts(&RunId::new("r"), None, 10).await.unwrap();
+    assert!(listed.is_empty(), "what they reached is not known");
 }

@@ -23,11 +23,9 @@ impl Commands {
             let kept = kept.map_err(|error| CommitError::Store(Cause::new(error)))?;
             if let Some(outcome) = kept.and_then(ClaimedEffect::finished) {
                 let run_id = state.genesis.run_id.clone();
-                changes.push(Change::ClaimEffect {
-                    id: record.own.clone(),
-                    run_id,
-                    at: self.uses.records.now(),
-                });
+                // The source has had the effect, not the branch.
+                let (id, at) = (record.own.clone(), self.uses.records.now());
+                changes.push(Change::ClaimEffect { id, run_id, at, reached: None });
                 changes.push(Change::FinishEffect { id: record.own, outcome });
             }
         }

@@ -15,14 +15,15 @@
 //!   recovery requests it again.
 
 use executors::ledger::{Claim, Entry, Ledger, Unwritable, Wanted};
+use executors::reach::Reach;
 use executors::{NodeRequest, Performed, not_served, recorded};
 use flow::engine::limits::MAX_CHILD_DEPTH;
 use flow::engine::{Activity, ActivityRequest, Effect, Input, StartChild};
 use flow::failure::FailureCode;
-use flow::id::{EffectId, Principal, RunId, Tenant};
+use flow::id::{EffectId, NodeId, Principal, RunId, Tenant};
 use flow::run::{Genesis, RunStatus};
 use flow::state::{RunError, RunState};
-use ports::runs::{Bytes, Change, ClaimedEffect, CommitError};
+use ports::runs::{Bytes, Change, ClaimedEffect, CommitError, Reached};
 use serde_json::{Map, Value, json};
 use system::backoff::{Backoff, millis};
 use system::causes;
@@ -238,15 +239,23 @@ impl Engine {
         let _turn = self.work.one_by_one.turn(id).await;
         // Held until the outcome is recorded, because shutdown waits for that.
         let _place = match &activity.request {
-            ActivityRequest::Call(_) => match self.place_at_work(run_id).await {
+            ActivityRequest::Call(_) => match self.place_at_work(run_id, &activity.node_id).await {
                 Some(place) => Some(place),
                 None => return Ok(()),
             },
             ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => None,
         };
         let kept = self.kept_of(activity).await?;
-        let claim =
-            Change::ClaimEffect { id: id.clone(), run_id: run_id.to_owned(), at: self.uses.records.now() };
+        let reached = match &activity.request {
+            ActivityRequest::Call(call) => reached(Reach::of_node(call, id), &activity.node_id),
+            ActivityRequest::SecretFingerprint { .. } | ActivityRequest::Count { .. } => None,
+        };
+        let claim = Change::ClaimEffect {
+            id: id.clone(),
+            run_id: run_id.to_owned(),
+            at: self.uses.records.now(),
+            reached,
+        };
         let progress_reports = ProgressReports::new(self, run_id, activity);
         let (performed, record) = match self.uses.records.commit(vec![claim]).await {
             Ok(()) => {
@@ -268,7 +277,7 @@ impl Engine {
                         (performed, false)
                     }
                     // Claimed, but the host ended before the result was recorded, or the claim was deleted meanwhile.
-                    Some(ClaimedEffect::Unfinished) | None => {
+                    Some(ClaimedEffect::Unfinished { .. }) | None => {
                         (self.carry_out(tenant, activity, true, kept.as_ref(), &progress_reports).await, true)
                     }
                 }
@@ -300,13 +309,13 @@ impl Engine {
 
     /// Acquires a work permit for a call of a run. `None` if the call must not be made, because its run ended meanwhile or the host
     /// shuts down.
-    async fn place_at_work(&self, run_id: &RunId) -> Option<WorkPermit<'_>> {
+    async fn place_at_work(&self, run_id: &RunId, node_id: &NodeId) -> Option<WorkPermit<'_>> {
         let place = tokio::select! {
             biased;
             () = self.uses.records.stopped() => None,
             place = self.work.places.take(run_id) => place,
         };
-        match Ledger::is_wanted(&Book { engine: self, run_id }).await {
+        match Ledger::is_wanted(&Book { engine: self, run_id, node_id }).await {
             true => place,
             false => None,
         }
@@ -345,7 +354,7 @@ impl Engine {
                     now: self.uses.records.now(),
                     call,
                     saved_state: kept,
-                    ledger: &Book { engine: self, run_id },
+                    ledger: &Book { engine: self, run_id, node_id: &activity.node_id },
                     listener: progress_reports,
                 };
                 match self.uses.features.executors() {
@@ -379,13 +388,33 @@ fn effect_span(run_id: &RunId, activity: &Activity) -> Span {
     )
 }
 
+/// What the store keeps of what an effect reaches.
+fn reached(reach: Reach<'_>, node_id: &NodeId) -> Option<Reached> {
+    match reach {
+        Reach::Nothing => None,
+        Reach::Outside { provider_key } => {
+            Some(Reached { node_id: node_id.clone(), provider_key: provider_key.map(str::to_owned) })
+        }
+    }
+}
+
 /// The ledger of the work of a run, in the store of runs.
 struct Book<'a> {
     engine: &'a Engine,
     run_id: &'a RunId,
+    node_id: &'a NodeId,
 }
 
 impl Book<'_> {
+    fn claim_of(&self, id: &str, reach: Reach<'_>) -> Change {
+        Change::ClaimEffect {
+            id: EffectId::new(id),
+            run_id: self.run_id.to_owned(),
+            at: self.engine.uses.records.now(),
+            reached: reached(reach, self.node_id),
+        }
+    }
+
     /// The work is aborted because the store failed. The cause is only logged; the node does not see it.
     fn unwritable(&self, error: &(dyn std::error::Error + 'static)) -> Unwritable {
         tracing::warn!(
@@ -406,21 +435,48 @@ impl Ledger for Book<'_> {
         })
     }
 
-    fn claim<'a>(&'a self, id: &'a str) -> Entry<'a, Claim> {
+    fn claim<'a>(&'a self, id: &'a str, reach: Reach<'a>) -> Entry<'a, Claim> {
         Box::pin(async move {
-            let at = self.engine.uses.records.now();
-            let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
+            let claim = self.claim_of(id, reach);
             match self.engine.uses.records.commit(vec![claim]).await {
                 Ok(()) => Ok(Claim::New),
                 Err(CommitError::EffectClaimed) => {
                     match self.engine.uses.records.store().effect(&EffectId::new(id)).await {
                         Ok(Some(ClaimedEffect::Finished(recorded))) => Ok(Claim::Done(recorded)),
-                        Ok(Some(ClaimedEffect::Unfinished) | None) => Ok(Claim::Unknown),
+                        Ok(Some(ClaimedEffect::Unfinished { .. }) | None) => Ok(Claim::Unknown),
                         Err(error) => Err(self.unwritable(&error)),
                     }
                 }
                 Err(error) => Err(self.unwritable(&error)),
             }
+        })
+    }
+
+    fn retry<'a>(&'a self, id: &'a str) -> Entry<'a, ()> {
+        Box::pin(async move {
+            let id = EffectId::new(id);
+            let known = self
+                .engine
+                .uses
+                .records
+                .store()
+                .effect(&id)
+                .await
+                .map_err(|error| self.unwritable(&error))?;
+            let attempt = match known {
+                Some(ClaimedEffect::Unfinished { attempt }) => attempt + 1,
+                // Another host finished it, or its run was deleted.
+                Some(ClaimedEffect::Finished(_)) | None => return Err(Unwritable),
+            };
+            let retry = Change::RetryEffect { id, attempt, at: self.engine.uses.records.now() };
+            self.engine.uses.records.commit(vec![retry]).await.map_err(|error| self.unwritable(&error))
+        })
+    }
+
+    fn release<'a>(&'a self, id: &'a str) -> Entry<'a, ()> {
+        Box::pin(async move {
+            let release = Change::ReleaseEffect { id: EffectId::new(id) };
+            self.engine.uses.records.commit(vec![release]).await.map_err(|error| self.unwritable(&error))
         })
     }
 
@@ -434,8 +490,7 @@ impl Ledger for Book<'_> {
 
     fn note<'a>(&'a self, id: &'a str, noted: Vec<u8>) -> Entry<'a, Option<Bytes>> {
         Box::pin(async move {
-            let at = self.engine.uses.records.now();
-            let claim = Change::ClaimEffect { id: EffectId::new(id), run_id: self.run_id.to_owned(), at };
+            let claim = self.claim_of(id, Reach::Nothing);
             let finish = Change::FinishEffect { id: EffectId::new(id), outcome: noted.into() };
             match self.engine.uses.records.commit(vec![claim, finish]).await {
                 Ok(()) => Ok(None),

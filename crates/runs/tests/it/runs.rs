@@ -1,5 +1,6 @@
 //! The service of runs on a real database, with a real clock unless a test says otherwise.
 
+mod attempts;
 mod audit;
 mod availability;
 mod checkpoints;

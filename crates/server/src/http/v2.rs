@@ -8,8 +8,10 @@
 //! * `events` translates events for streams, polls and comparisons.
 //! * `reply` translates bodies and errors.
 //! * `discovery` and `openapi` are the documents.
+//! * `effects` and `seams` exist in version 2 only: what runs do outside of themselves, and where they can.
 
 pub(super) mod discovery;
+mod effects;
 pub(super) mod events;
 mod openapi;
 mod operations;

@@ -43,5 +43,7 @@ mod surfaces;
 mod table;
 mod tools;
 mod v2;
+mod v2_effects;
+mod v2_served;
 mod webhooks;
 mod workflows;

@@ -241,18 +241,40 @@ fn one(
                 &[&hash, &place],
             )?;
         }
-        Change::ClaimEffect { id, run_id, at } => {
+        Change::ClaimEffect { id, run_id, at, reached } => {
+            let node_id = reached.as_ref().map(|reached| reached.node_id.as_str());
+            let provider_key = reached.as_ref().and_then(|reached| reached.provider_key.as_deref());
             let claimed = run(
-                "INSERT INTO activities (id, run_id, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-                &[&id.as_str(), &run_id.as_str(), &at.0],
+                "INSERT INTO activities (id, attempt, run_id, at, node_id, provider_key)
+                 VALUES (?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                &[&id.as_str(), &run_id.as_str(), &at.0, &node_id, &provider_key],
             )?;
             if claimed == 0 {
                 return Err(CommitError::EffectClaimed.into());
             }
         }
+        Change::RetryEffect { id, attempt, at } => {
+            let claimed = run(
+                "INSERT INTO activities (id, attempt, run_id, at, node_id, provider_key)
+                 SELECT id, ?2, run_id, ?3, node_id, provider_key FROM activities
+                 WHERE id = ?1 AND attempt = ?2 - 1 AND outcome IS NULL ON CONFLICT DO NOTHING",
+                &[&id.as_str(), attempt, &at.0],
+            )?;
+            if claimed == 0 {
+                return Err(CommitError::EffectClaimed.into());
+            }
+        }
+        Change::ReleaseEffect { id } => {
+            run(
+                "UPDATE activities SET released = 1 WHERE id = ?1 AND outcome IS NULL
+                 AND attempt = (SELECT max(attempt) FROM activities WHERE id = ?1)",
+                &[&id.as_str()],
+            )?;
+        }
         Change::FinishEffect { id, outcome } => {
             run(
-                "UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL",
+                "UPDATE activities SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL
+                 AND attempt = (SELECT max(attempt) FROM activities WHERE id = ?1)",
                 &[&id.as_str(), &&**outcome],
             )?;
         }

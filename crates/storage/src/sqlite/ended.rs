@@ -97,6 +97,8 @@ impl EndedRuns {
                 | Change::RecordReply { .. }
                 | Change::DeleteReplies { .. }
                 | Change::ClaimEffect { .. }
+                | Change::RetryEffect { .. }
+                | Change::ReleaseEffect { .. }
                 | Change::FinishEffect { .. }
                 | Change::PutArtifact { .. }
                 | Change::ReplaceArtifact { .. }

@@ -5,7 +5,7 @@ mod annotations;
 pub(super) mod artifacts;
 pub(super) mod audit;
 mod definitions;
-mod effects;
+pub(super) mod effects;
 pub(super) mod keys;
 mod listeners;
 pub(super) mod lists;

@@ -217,6 +217,27 @@ const STEPS: &[&str] = &[
         checkpoint BLOB NOT NULL
     ) STRICT;
     ",
+    "
+    -- One row for each attempt of an effect; only the last one can have an outcome. `node_id` is absent if the effect reaches nothing
+    -- outside of its run, and for claims of earlier versions. `reserved` is for budgets, and not written yet.
+    CREATE TABLE attempts (
+        id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        run_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        node_id TEXT,
+        provider_key TEXT,
+        released INTEGER NOT NULL DEFAULT 0,
+        reserved BLOB,
+        outcome BLOB,
+        PRIMARY KEY (id, attempt)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO attempts (id, attempt, run_id, at, outcome)
+        SELECT id, 1, run_id, at, outcome FROM activities ORDER BY id;
+    DROP TABLE activities;
+    ALTER TABLE attempts RENAME TO activities;
+    CREATE INDEX activities_by_run ON activities (run_id, at);
+    ",
 ];
 
 /// The number of migrations that this program knows.
@@ -241,9 +262,10 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use canon::digest::Digest;
-    use flow::id::Tenant;
-    use ports::runs::{ListCursor, ReplyKey, RunFilter};
+    use flow::id::{EffectId, RunId, Tenant};
+    use ports::runs::{ClaimedEffect, ListCursor, ReplyKey, RunFilter};
 
+    use super::super::reads::effects::{attempts, effect};
     use super::super::reads::lists::runs;
     use super::super::reads::replies::{key_hash, reply_at};
     use super::*;
@@ -314,6 +336,23 @@ mod tests {
             before = place.parse().unwrap();
         }
         assert!(runs(&connection, &Tenant::new("t"), &filter, before, 1).unwrap().runs.is_empty());
+    }
+
+    #[test]
+    fn effects_of_an_older_version_keep_their_results() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..7] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 7).unwrap();
+        let sql = "INSERT INTO activities VALUES ('open', 'r', 1, NULL), ('done', 'r', 2, x'31')";
+        connection.execute(sql, []).unwrap();
+        migrate(&mut connection).unwrap();
+        let found = |id: &str| effect(&connection, &EffectId::new(id)).unwrap();
+        assert_eq!(found("open"), Some(ClaimedEffect::Unfinished { attempt: 1 }));
+        assert_eq!(found("done"), Some(ClaimedEffect::Finished(b"1"[..].into())));
+        let listed = attempts(&connection, &RunId::new("r"), None, 10).unwrap();
+        assert!(listed.is_empty(), "what they reached is not known");
     }
 
     #[test]

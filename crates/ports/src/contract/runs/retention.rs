@@ -1,11 +1,11 @@
 //! Expired runs.
 
 use canon::time::Timestamp;
-use flow::id::{EffectId, RunId, Tenant};
+use flow::id::{EffectId, NodeId, RunId, Tenant};
 use flow::run::RunStatus;
 
 use super::{Law, append, bytes, commit, create};
-use crate::runs::{Change, ClaimedEffect, RunFilter, RunStore};
+use crate::runs::{Change, ClaimedEffect, Reached, RunFilter, RunStore};
 
 pub(super) const LAWS: &[Law] =
     &[("an ended run is deleted with what belongs to it", an_ended_run_is_deleted_with_what_belongs_to_it)];
@@ -20,9 +20,15 @@ fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
         id: EffectId::new(format!("act-{run_id}")),
         run_id: RunId::new(run_id),
         at: Timestamp(1),
+        reached: Some(Reached { node_id: NodeId::new("n"), provider_key: None }),
+    };
+    let again = |run_id: &str| Change::RetryEffect {
+        id: EffectId::new(format!("act-{run_id}")),
+        attempt: 2,
+        at: Timestamp(2),
     };
     for run_id in ["d-1", "d-2"] {
-        commit(store, [create(run_id, "acme", None), note(run_id), effect(run_id)]).unwrap();
+        commit(store, [create(run_id, "acme", None), note(run_id), effect(run_id), again(run_id)]).unwrap();
     }
     commit(store, [append("d-1", 0, 0, RunStatus::Completed), append("d-2", 0, 0, RunStatus::Running)])
         .unwrap();
@@ -49,5 +55,10 @@ fn an_ended_run_is_deleted_with_what_belongs_to_it(store: &dyn RunStore) {
         "a run that has not ended is not deleted"
     );
     assert_eq!(store.annotations(&RunId::new("d-2")).wait().unwrap().len(), 1);
-    assert_eq!(store.effect(&EffectId::new("act-d-2")).wait().unwrap(), Some(ClaimedEffect::Unfinished));
+    assert_eq!(
+        store.effect(&EffectId::new("act-d-2")).wait().unwrap(),
+        Some(ClaimedEffect::Unfinished { attempt: 2 })
+    );
+    let attempts = |run_id: &str| store.attempts(&RunId::new(run_id), None, 10).wait().unwrap().len();
+    assert_eq!((attempts("d-1"), attempts("d-2")), (0, 2));
 }

@@ -141,7 +141,7 @@ async fn a_model_call_during_a_pause_is_made_once_and_recorded_after_the_resume(
             let genesis = host.store.run(None, &run_id).await.unwrap().unwrap().genesis;
             let genesis = serde_json::from_slice(&genesis).unwrap();
             let id = logical_invocation_id(&genesis, &NodeId::new("ask"), 0, "core.ai.structuredOutput");
-            while host.store.effect(&id).await.unwrap() == Some(ClaimedEffect::Unfinished) {
+            while host.store.effect(&id).await.unwrap() == Some(ClaimedEffect::Unfinished { attempt: 1 }) {
                 tokio::task::yield_now().await;
             }
         }

@@ -32,6 +32,8 @@ enum Kind {
     Whole(String, Vec<(String, Value)>),
     /// These chunks, with pauses between them.
     Pieces(Vec<String>),
+    /// An error, with a request to retry at once.
+    Refused(u16),
     /// What the test sends, when it sends it.
     Live(Arc<Mutex<Option<UnboundedReceiver<Piece>>>>),
 }
@@ -56,6 +58,11 @@ pub(super) fn wants(calls: &[(&str, Value)]) -> Reply {
 /// A text in chunks.
 pub(super) fn pieces(pieces: &[&str]) -> Reply {
     Reply(Kind::Pieces(pieces.iter().map(|piece| (*piece).to_owned()).collect()))
+}
+
+/// An HTTP error after which the client may retry at once.
+pub(super) fn refused(status: u16) -> Reply {
+    Reply(Kind::Refused(status))
 }
 
 /// The chunks of the speaker, as soon as it sends them. For one request.
@@ -156,6 +163,12 @@ async fn answer(reply: &Reply, request: &Request, mut stream: TcpStream) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             spoken.write(&wire.end()).await;
+        }
+        Kind::Refused(status) => {
+            let head = format!(
+                "HTTP/1.1 {status} No\r\nconnection: close\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
         }
         Kind::Live(said) => {
             let mut said = said.lock().unwrap().take().expect("it is asked once");

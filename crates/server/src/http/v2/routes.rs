@@ -5,7 +5,7 @@ use runs::Scope;
 
 use super::super::handlers::{events, packs, poll, workflows};
 use super::super::route::{Access, Body, Method, Parameter, Route};
-use super::{discovery, openapi, operations, seams};
+use super::{discovery, effects, openapi, operations, seams};
 
 const JSON: &str = "application/json";
 
@@ -96,6 +96,11 @@ pub(super) static ROUTES: &[Route] = &[
         optional("afterSequence", "integer", "The sequence of the last event that the client has."),
         optional("timeout", "integer", "How many seconds to wait, from 1 to 60; 30 by default."),
     ]),
+    route!(Get "/runs/{runId}/effects", RUNS_READ, None, 200 JSON,
+    "getRunEffects", "What a run did outside of itself, one row for each attempt.", effects::answer, [
+        optional("limit", "integer", "The maximum number of rows, from 1 to 1000; 10,000 by default. The `Link` header names the next page."),
+        optional("cursor", "string", "Where the page begins, from the `Link` header of the previous page."),
+    ]),
     route!(Get "/runs/{runId}/annotations", RUNS_READ, None, 200 JSON,
         "listAnnotations", "The annotations of a run.", operations::annotations),
     route!(Post "/runs/{runId}/annotations", ANNOTATE, Required, 201 JSON,
@@ -139,8 +144,7 @@ pub(super) static ROUTES: &[Route] = &[
 ];
 
 /// The operations of the protocol that this host does not serve. They answer 404, and their paths belong to the protocol.
-pub(super) const NOT_SERVED: [(&str, &str); 37] = [
-    ("GET", "/runs/{runId}/effects"),
+pub(super) const NOT_SERVED: [(&str, &str); 36] = [
     ("GET", "/runs/{runId}/compensation"),
     ("GET", "/runs/{runId}/eval-summary"),
     ("GET", "/host/events"),
@@ -187,9 +191,10 @@ mod tests {
     /// No partial advertisement: whatever the protocol has in both versions is served in both, with the same method and access.
     #[test]
     fn v2_advertised_path_space_served() {
-        for route in
-            ROUTES.iter().filter(|route| !matches!(route.path, "/.well-known/openwop" | "/host/effect-seams"))
-        {
+        // Version 1 has no such operation, or another path for it.
+        let is_alone =
+            |path| matches!(path, "/.well-known/openwop" | "/host/effect-seams" | "/runs/{runId}/effects");
+        for route in ROUTES.iter().filter(|route| !is_alone(route.path)) {
             let twin = served(Gates::ALL)
                 .find(|twin| twin.path == format!("/v1{}", route.path) && twin.method == route.method);
             let twin = twin.unwrap_or_else(|| panic!("{} has no twin in version 1", route.path));

@@ -7,8 +7,7 @@ use super::super::response;
 use super::super::route::HandlerResult;
 
 /// The seams: name, kind, what guards it, and what it is.
-const SEAMS: [(&str, &str, &str, &str); 6] = [
-    ("interlock.http", "http", "effect-ledger", "HTTP calls of nodes."),
+const SEAMS: [(&str, &str, &str, &str); 5] = [
     ("interlock.mcp", "http", "effect-ledger", "Calls of tools on MCP servers."),
     ("interlock.models", "provider-sdk", "effect-ledger", "Calls of model providers."),
     (

@@ -8,11 +8,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
+use executors::ledger::{Claim, Entry, Ledger};
 use executors::mcp::{Invocation, Servers, invoke};
+use executors::reach::Reach;
 use executors::{Executors, Options};
 use flow::definition::Capabilities;
 use flow::id::Tenant;
 use hyper_util::rt::TokioIo;
+use ports::runs::Bytes;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -210,7 +213,39 @@ async fn serve(counting: Counting) -> SocketAddr {
 
 static TENANT: LazyLock<Tenant> = LazyLock::new(|| Tenant::new("a"));
 
-fn call<'i>(tool: &'i str, again: bool) -> Invocation<'i> {
+/// A ledger that counts further attempts. Nothing else is recorded in these tests.
+#[derive(Default)]
+struct Attempts(AtomicUsize);
+
+impl Ledger for Attempts {
+    fn claim<'a>(&'a self, _: &'a str, _: Reach<'a>) -> Entry<'a, Claim> {
+        unreachable!("one call is one effect")
+    }
+
+    fn retry<'a>(&'a self, id: &'a str) -> Entry<'a, ()> {
+        assert_eq!(id, "call");
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn release<'a>(&'a self, _: &'a str) -> Entry<'a, ()> {
+        unreachable!("a tool does not say that it did nothing")
+    }
+
+    fn recall<'a>(&'a self, _: &'a str) -> Entry<'a, Option<Bytes>> {
+        unreachable!("a tool notes nothing")
+    }
+
+    fn note<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Entry<'a, Option<Bytes>> {
+        unreachable!("a tool notes nothing")
+    }
+
+    fn finish<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Entry<'a, ()> {
+        unreachable!("the caller records the result")
+    }
+}
+
+fn call<'i>(tool: &'i str, again: Option<&'i dyn Ledger>) -> Invocation<'i> {
     Invocation {
         tenant: &TENANT,
         server: None,
@@ -225,7 +260,7 @@ fn call<'i>(tool: &'i str, again: bool) -> Invocation<'i> {
 
 #[tokio::test]
 async fn a_tool_that_may_have_been_called_is_called_again_only_if_it_says_that_this_changes_nothing() {
-    let counting = Counting::default();
+    let (counting, attempts) = (Counting::default(), Attempts::default());
     let url = format!("http://{}/mcp", serve(counting.clone()).await);
     let all = servers().with("library", &url, None, Vec::new()).unwrap();
     for (tool, again, gives) in [
@@ -235,12 +270,13 @@ async fn a_tool_that_may_have_been_called_is_called_again_only_if_it_says_that_t
         ("unsafe", true, Err("effect_outcome_unknown")),
         ("none", false, Err("mcp_tool_not_found")),
     ] {
-        let performed = invoke(&all, call(tool, again)).await;
+        let performed = invoke(&all, call(tool, again.then_some(&attempts as &dyn Ledger))).await;
         assert_eq!(performed.reports.len(), 2);
         let given = performed.outcome.map(|given| given["result"].clone()).map_err(|error| error.code);
         assert_eq!(given, gives.map(Value::from).map_err(str::to_owned), "{tool} {again}");
     }
     assert_eq!(counting.0.load(Ordering::SeqCst), 3);
+    assert_eq!(attempts.0.load(Ordering::SeqCst), 1, "only a call that is made is an attempt");
 }
 
 /// A server that answers every request with these bytes and then sends nothing more.
@@ -300,7 +336,7 @@ async fn a_server_that_misbehaves_fails_its_node_and_nothing_else() {
         let all = servers().with("bad", &misbehaving(answer, hangs).await, None, Vec::new()).unwrap();
         let patience = if hangs { Duration::from_millis(300) } else { Duration::from_secs(30) };
         let performed =
-            invoke(&all, Invocation { server: Some("bad"), patience, ..call("echo", false) }).await;
+            invoke(&all, Invocation { server: Some("bad"), patience, ..call("echo", None) }).await;
         assert_eq!(performed.outcome.unwrap_err().code, code, "{name}");
     }
 }

@@ -131,7 +131,7 @@ async fn is_served(host: &Host, method: &str, path: &str) -> bool {
 }
 
 /// A host with default settings, one for suites, one with all optional features, and one without the mount.
-async fn hosts() -> Vec<(&'static str, Host)> {
+pub(super) async fn hosts() -> Vec<(&'static str, Host)> {
     let seams = Settings { test_seams: true, test_spans: true, ..Settings::default() };
     let without = Host::start().await;
     without.runs.features().withhold(["mcp.serverMount.supported"].into());
