@@ -27,6 +27,24 @@ canon::error_codes! {
         McpUnreachable => "mcp_unreachable",
         /// The MCP server replied with an invalid message.
         McpBadAnswer => "mcp_bad_answer",
+        /// The URL of a request is invalid, or a placeholder in it has no value.
+        InvalidUrl => "invalid_url",
+        /// The operator does not allow the host, its address, or the credential for it.
+        EgressDenied => "egress_denied",
+        /// The server replied with a status that the node does not accept.
+        HttpStatus => "http_status",
+        /// The server did not reply in time.
+        HttpTimeout => "http_timeout",
+        /// The server cannot be reached, or its reply is not HTTP.
+        HttpConnect => "http_connect",
+        /// The certificate of the server is not trusted.
+        HttpTls => "http_tls",
+        /// The response is larger than the limit of the node.
+        HttpResponseTooLarge => "http_response_too_large",
+        /// The response does not have the form that the node expects.
+        HttpResponseInvalid => "http_response_invalid",
+        /// The run ended before the request was repeated.
+        HttpCancelled => "http_cancelled",
         /// The schema of a tool is too large or invalid.
         ToolSchemaUnusable => "tool_schema_unusable",
     }

@@ -10,6 +10,7 @@
 //!  Effect::Activity ─► claim ─► Executors::perform ─┬─ surface: idempotent, its store remembers the id
 //!                                               ├─ module of a pack: has no effects of its own, so it is idempotent
 //!                                               ├─ model, or an agent with one: each call and each tool has its own id and is never repeated
+//!                                               ├─ HTTP request: repeated if it is idempotent or the server honours its key
 //!                                               └─ tool: never repeated, unless it only reads
 //!                      record, events, outputs ◄┘  one commit
 //! ```
@@ -17,6 +18,7 @@
 
 pub mod agents;
 pub mod failure;
+pub mod http_request;
 mod idempotency;
 pub mod installed;
 pub mod ledger;
@@ -34,9 +36,10 @@ use std::sync::Arc;
 
 use ::surfaces::{Surface, Surfaces};
 use canon::time::Timestamp;
+use flow::definition::config::UrlTemplate;
 use flow::definition::{
-    CalledType, Capabilities, Definition, ExposedType, Family, NodeType, PackTypes, Problem, RefusedTypes,
-    ServedSurfaces,
+    CalledType, Capabilities, Definition, ExposedType, Family, NodeConfig, NodeType, PackTypes, Problem,
+    RefusedTypes, ServedSurfaces,
 };
 use flow::engine::{NodeCall, Report, Reported};
 use flow::event::EventKind;
@@ -48,6 +51,7 @@ use serde_json::{Map, Value};
 
 use self::agents::Agents;
 use self::agents::tools::ToolContext;
+use self::http_request::HttpAccess;
 use self::ledger::Ledger;
 use self::models::Models;
 use self::modules::Modules;
@@ -64,6 +68,8 @@ pub struct Options {
     pub agents: Option<Agents>,
     pub models: Option<Models>,
     pub mcp: Option<mcp::Servers>,
+    /// Hosts that nodes may send requests to.
+    pub http: Option<HttpAccess>,
 }
 
 impl Options {
@@ -164,6 +170,7 @@ impl Executors {
             models,
             mcp_sampling: capabilities.mcp_mount && models,
             mcp_client: self.options.mcp.as_ref().is_some_and(|servers| !servers.is_empty()),
+            http_client: self.options.http.as_ref().is_some_and(HttpAccess::is_served),
             agents: self.options.agents.is_some()
                 && self.options.models.as_ref().is_some_and(Models::is_served),
             pack_types: self.options.modules.as_ref().map_or(PackTypes::None, Modules::types),
@@ -211,6 +218,12 @@ impl Executors {
             }
         }
         for (index, node) in definition.nodes.iter().enumerate() {
+            let is_unknown =
+                |name: &&str| self.options.http.as_ref().is_none_or(|access| !access.knows(name));
+            if let Some(name) = node.credential.as_deref().filter(is_unknown) {
+                let message = format!("no credential `{name}` is configured under `http.credentials`");
+                found.push(Problem::at(format!("/nodes/{index}/credentialsRef"), message));
+            }
             if let (Some(_), Some(pin)) = (&self.options.agents, &node.agent) {
                 found.extend(pin_problems(pin, &format!("/nodes/{index}/agent")));
             }
@@ -224,6 +237,11 @@ impl Executors {
             if let Some(models) = &self.options.models {
                 for problem in models.problems(node.type_id(), &node.raw_config) {
                     add(&problem.pointer, problem.message);
+                }
+            }
+            if let (Some(access), NodeConfig::HttpRequest(config)) = (&self.options.http, &node.config) {
+                if UrlTemplate::parse(&config.url).is_ok_and(|url| !access.allows(&url)) {
+                    add("/url", "the host is not allowed; have the operator add it to `egress.http`".into());
                 }
             }
             if let (Some(agents), NodeType::Called(CalledType::AgentsRun)) = (&self.options.agents, node.kind)
@@ -252,7 +270,7 @@ impl Executors {
 
     /// Executes a node.
     pub async fn perform(&self, asked: NodeRequest<'_>) -> Performed {
-        let Options { surfaces, modules, models, mcp, agents } = &*self.options;
+        let Options { surfaces, modules, models, mcp, agents, http } = &*self.options;
         let called = CalledType::parse(&asked.call.type_id);
         match called.map(CalledType::family) {
             Some(Family::Surface { .. }) => match (called, surfaces) {
@@ -271,6 +289,10 @@ impl Executors {
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),
             },
             Some(Family::Host) => idempotency::perform(asked),
+            Some(Family::Http) => match http {
+                Some(access) => http_request::perform(access, asked).await,
+                None => Performed::plain(Err(not_served(&asked.call.type_id))),
+            },
             Some(Family::Mcp { .. }) => match (called, mcp) {
                 (Some(called), Some(servers)) => mcp::perform(servers, called, asked).await,
                 _ => Performed::plain(Err(not_served(&asked.call.type_id))),

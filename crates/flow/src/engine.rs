@@ -339,6 +339,8 @@ pub struct NodeCall {
     pub attempt: u32,
     /// Whether the run was created with a test key.
     pub is_test: bool,
+    /// The name of the credential that the node uses.
+    pub credential: Option<String>,
     /// The envelope types of a model that the node accepts, as configured by its author.
     pub envelope_contract: Option<Value>,
     /// The maximum number of questions to people.

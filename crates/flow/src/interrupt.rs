@@ -214,6 +214,7 @@ impl<'a> AnswerRules<'a> {
             | NodeConfig::RequiresMissing
             | NodeConfig::ModelCapabilityInsufficient
             | NodeConfig::Identity(_)
+            | NodeConfig::HttpRequest(_)
             | NodeConfig::Called(_)
             | NodeConfig::Pack => Self::Common,
         }

@@ -39,8 +39,13 @@
 //! [registry]
 //! public = false                          # whether published packs can be read without a key
 //!
-//! [egress]                                # private address ranges that callers may make the host call; default: none
-//! private = { "10.0.0.0/8" = ["webhooks"] }
+//! [egress]                                # where callers may make the host send requests; default: webhooks to public addresses
+//! http = ["api.github.com", "*.example.com"]  # hosts for `core.http.request`; `["*"]` for every public host
+//! private = { "10.0.0.0/8" = ["webhooks"] }  # private address ranges, each with its uses: `webhooks`, `http`
+//!
+//! [http.credentials.github-bot]           # what a node with `credentialsRef: credential:github-bot` sends
+//! secret = "github-token"                 # the name of a secret
+//! audience = ["api.github.com"]           # the only hosts that get it
 //!
 //! [otlp]
 //! endpoint = "http://127.0.0.1:4318"      # traces are sent to /v1/traces as Protobuf
@@ -81,6 +86,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use executors::http_request::HostPattern;
 use serde::{Serialize, Serializer};
 
 use crate::arguments::Globals;
@@ -88,7 +94,8 @@ use crate::failure::Failure;
 
 use file::FileSettings;
 pub(crate) use values::{
-    ByteSize, EgressUse, GuideAgent, GuideCommand, Limit, McpServer, PrivateNetworks, Sections, Span,
+    ByteSize, EgressUse, GuideAgent, GuideCommand, HttpCredential, Limit, McpServer, PrivateNetworks,
+    Sections, Span,
 };
 
 pub(crate) const HOME_VARIABLE: &str = "INTERLOCK_HOME";
@@ -114,6 +121,10 @@ pub(crate) struct Settings {
     pub(crate) allowed_origins: Setting<Vec<String>>,
     /// Private address ranges that callers may make the host call.
     pub(crate) private_networks: Setting<PrivateNetworks>,
+    /// Hosts that nodes may send HTTP requests to.
+    pub(crate) http_hosts: Setting<Vec<HostPattern>>,
+    /// Credentials that nodes may send, by name.
+    pub(crate) http_credentials: Setting<BTreeMap<String, HttpCredential>>,
     /// Model providers by name.
     pub(crate) models: Setting<Sections>,
     /// The PostgreSQL database for runs: a URL or a reference to one.
@@ -245,6 +256,8 @@ impl Settings {
             public_url: optional(file.public_url),
             allowed_origins: or_default(file.allowed_origins),
             private_networks: or_default(file.private_networks),
+            http_hosts: or_default(file.http_hosts),
+            http_credentials: or_default(file.http_credentials),
             secrets: or_default(file.secrets),
             models: or_default(file.models),
             database_url: optional(file.database_url),

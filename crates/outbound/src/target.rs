@@ -107,6 +107,17 @@ impl Target {
         Ok(Self { uri, authority })
     }
 
+    /// The host that requests go to: in lower case, without a trailing dot, and without brackets around an address.
+    pub fn host(&self) -> &str {
+        let host = self.uri.host().unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.')
+    }
+
+    /// The port, if it is not the default one of the scheme.
+    pub fn port(&self) -> Option<u16> {
+        self.uri.port_u16()
+    }
+
     pub(crate) const fn uri(&self) -> &Uri {
         &self.uri
     }

@@ -10,6 +10,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 pub use self::inputs::Inputs;
+use super::config::{HttpRequestConfig, derived_schema};
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
@@ -61,6 +62,8 @@ pub enum Family {
     Agent,
     /// Only the host itself.
     Host,
+    /// A request to an allowed host on the network.
+    Http,
     /// A request to another MCP server.
     Mcp {
         method: &'static str,
@@ -264,6 +267,8 @@ called! {
     /// Creates an idempotency key for a request. It is the same for every attempt of the node.
     IdempotencyKey => "core.openwop.http.idempotency-key", Family::Host,
         [optional("mode", Kind::Word(&["composite", "hash", "uuid"]))];
+    /// Sends an HTTP request. The response is untrusted.
+    HttpRequest => "core.http.request", Family::Http, [];
     /// Lists the tools of another MCP server.
     McpListTools => "core.openwop.mcp.list-tools", mcp("tools/list"), [SERVER, TIMEOUT];
     /// Calls a tool of another MCP server. The result is untrusted.
@@ -288,6 +293,9 @@ impl CalledType {
 
     /// The schema of its configuration. It is closed, so that no member is silently ignored.
     pub fn config_schema(self) -> Value {
+        if self == Self::HttpRequest {
+            return derived_schema::<HttpRequestConfig>();
+        }
         let properties: Map<_, _> =
             self.members().iter().map(|(name, kind, _)| ((*name).to_owned(), kind.schema())).collect();
         let required: Vec<_> =

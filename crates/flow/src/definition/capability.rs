@@ -32,6 +32,8 @@ pub struct Capabilities {
     pub agents: bool,
     /// `core.openwop.mcp.*` nodes that call other servers.
     pub mcp_client: bool,
+    /// `core.http.request`.
+    pub http_client: bool,
     /// `core.openwop.mcp.*` nodes that expose a workflow to MCP clients.
     pub mcp_mount: bool,
     /// `core.openwop.mcp.handle-sampling`, for sampling requests of such clients.
@@ -59,6 +61,7 @@ impl Capabilities {
         models: false,
         agents: false,
         mcp_client: false,
+        http_client: false,
         mcp_mount: true,
         mcp_sampling: false,
         pack_types: PackTypes::None,
@@ -73,6 +76,7 @@ impl Capabilities {
         models: true,
         agents: true,
         mcp_client: true,
+        http_client: true,
         mcp_sampling: true,
         pack_types: PackTypes::Any,
         mock_agent: true,
@@ -81,7 +85,7 @@ impl Capabilities {
     };
 
     /// The discovery flags that can be withheld, and the capability that each of them removes.
-    const WITHHOLDING: [(&'static str, Remove); 14] = [
+    const WITHHOLDING: [(&'static str, Remove); 15] = [
         ("conversationPrimitive", |served| served.conversation = false),
         ("orchestrator.supported", |served| served.orchestrator = false),
         ("agents.orchestrator", |served| served.orchestrator = false),
@@ -93,6 +97,7 @@ impl Capabilities {
         ("aiProviders.supported", |served| served.models = false),
         ("prompts.supported", |served| served.models = false),
         ("mcp.supported", |served| served.mcp_client = false),
+        ("httpClient.supported", |served| served.http_client = false),
         ("mcp.serverMount.supported", |served| served.mcp_mount = false),
         ("mcp.serverMount.samplingBridge", |served| served.mcp_sampling = false),
         ("conformance.mockAgent", |served| served.mock_agent = false),

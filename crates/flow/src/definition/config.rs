@@ -13,6 +13,7 @@ mod data;
 mod derive;
 mod gates;
 mod guided;
+mod http;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -41,6 +42,7 @@ pub use self::gates::{
     GovernanceGateConfig, InterruptConfig, RejectionPolicy,
 };
 pub use self::guided::{Autonomy, GuidedConfig, Manifest, Preferences, RiskPolicy};
+pub use self::http::{Filled, HttpBody, HttpMethod, HttpRequestConfig, ResponseForm, UrlTemplate};
 use super::called::CalledType;
 use super::exposed::ExposedConfig;
 use super::node_type::NodeType;
@@ -60,7 +62,8 @@ macro_rules! node_configs {
             $($bare,)+
             Identity(IdentityConfig),
             Exposed(Box<ExposedConfig>),
-            /// The host parses the configuration of the nodes that it executes. [`super::CalledType`] has the schema.
+            HttpRequest(Box<HttpRequestConfig>),
+            /// The host parses the configuration of the other nodes that it executes. [`super::CalledType`] has the schema.
             Called(CalledType),
             /// The pack has the schema, and the host validates against it when the node is called.
             Pack,
@@ -83,6 +86,9 @@ macro_rules! node_configs {
                 NodeType::Identity => serde_json::from_value(config).map(NodeConfig::Identity),
                 NodeType::Exposed(exposed) => {
                     exposed.parse_config(config).map(|config| NodeConfig::Exposed(Box::new(config)))
+                }
+                NodeType::Called(CalledType::HttpRequest) => {
+                    serde_json::from_value(config).map(NodeConfig::HttpRequest)
                 }
                 NodeType::Called(called) => Ok(NodeConfig::Called(called)),
                 NodeType::Pack => Ok(NodeConfig::Pack),

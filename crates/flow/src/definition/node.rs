@@ -30,6 +30,8 @@ pub struct Node {
     pub disabled: bool,
     /// The agent that the node is pinned to.
     pub agent: Option<Value>,
+    /// The name of the credential that it uses, from `credentialsRef: credential:NAME`.
+    pub credential: Option<String>,
     /// The envelope types of a model that the node accepts.
     pub envelope_contract: Option<Value>,
     /// The maximum number of retries; the default is that of the workflow.

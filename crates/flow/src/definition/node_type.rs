@@ -48,6 +48,7 @@ macro_rules! node_types {
                         }
                         Family::Mcp { .. } => Needs::Flag("mcp.supported", |served| served.mcp_client),
                         Family::Surface { surface, .. } => Needs::Surface(surface),
+                        Family::Http => Needs::Flag("httpClient.supported", |served| served.http_client),
                         Family::Host => Needs::Nothing,
                     },
                     Self::Exposed(exposed) => match exposed {
@@ -170,7 +171,7 @@ impl NodeType {
         let Self::Called(called) = self else { return false };
         match called.family() {
             Family::Model | Family::Agent => true,
-            Family::Surface { .. } | Family::Mcp { .. } | Family::Host => false,
+            Family::Surface { .. } | Family::Mcp { .. } | Family::Http | Family::Host => false,
         }
     }
 

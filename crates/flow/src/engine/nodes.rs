@@ -70,7 +70,9 @@ pub(super) fn execute(turn: &mut Turn<'_>, node: NodeIndex, inputs: Map<String, 
         NodeConfig::CostEmit(config) => conformance::cost(config),
         NodeConfig::ArtifactEmit(config) => conformance::artifact(turn, node, config),
         NodeConfig::Exposed(config) => exposed::execute(turn, node, config, inputs),
-        NodeConfig::Called(_) | NodeConfig::Pack => called::call(turn, node, inputs),
+        NodeConfig::HttpRequest(_) | NodeConfig::Called(_) | NodeConfig::Pack => {
+            called::call(turn, node, inputs)
+        }
         NodeConfig::Start | NodeConfig::End | NodeConfig::Parallel => Step::Done(inputs),
         NodeConfig::Noop => Step::Done(Map::new()),
         NodeConfig::Merge => data::merge(turn, node, inputs),
@@ -92,7 +94,9 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
         NodeConfig::Dispatch(config) => dispatch::answered(turn, node, config, resolution),
         NodeConfig::MockAgent(_) => agent::reviewed(resolution),
         NodeConfig::Guided(config) => turn.guide_answered(node, config, resolution),
-        NodeConfig::Called(_) | NodeConfig::Pack => called::resume(turn, node, resolution),
+        NodeConfig::HttpRequest(_) | NodeConfig::Called(_) | NodeConfig::Pack => {
+            called::resume(turn, node, resolution)
+        }
         NodeConfig::Exposed(config) => match config.kind() {
             ExposedType::Elicitation => exposed::elicited(resolution),
             ExposedType::Sampling => called::resume(turn, node, resolution),
@@ -135,7 +139,11 @@ pub(super) fn answered(turn: &mut Turn<'_>, node: NodeIndex, resolution: &Resolu
 /// Whether nodes of a type request an effect from the host.
 pub(super) fn has_effect(config: &NodeConfig) -> bool {
     match config {
-        NodeConfig::Called(_) | NodeConfig::Pack | NodeConfig::SideEffect | NodeConfig::SecretEcho(_) => true,
+        NodeConfig::HttpRequest(_)
+        | NodeConfig::Called(_)
+        | NodeConfig::Pack
+        | NodeConfig::SideEffect
+        | NodeConfig::SecretEcho(_) => true,
         NodeConfig::Exposed(config) => NodeType::Exposed(config.kind()).is_called(),
         NodeConfig::Conditional(_)
         | NodeConfig::Loop(_)

@@ -71,6 +71,7 @@ fn turn_limit(node: &Node) -> Option<u64> {
         | NodeConfig::ModelCapabilityInsufficient
         | NodeConfig::Identity(_)
         | NodeConfig::Exposed(_)
+        | NodeConfig::HttpRequest(_)
         | NodeConfig::Called(_)
         | NodeConfig::Pack => None,
     };

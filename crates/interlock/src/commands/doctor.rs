@@ -118,6 +118,16 @@ fn lines(settings: &Settings) -> Vec<Line> {
             origin: settings.allowed_origins.origin.clone(),
         },
         Line {
+            name: "egress.http",
+            value: desired::shown(&settings.http_hosts.value),
+            origin: settings.http_hosts.origin.clone(),
+        },
+        Line {
+            name: "http.credentials",
+            value: desired::credentials(settings),
+            origin: settings.http_credentials.origin.clone(),
+        },
+        Line {
             name: "egress.private",
             value: settings.private_networks.value.lines(),
             origin: settings.private_networks.origin.clone(),

@@ -3,6 +3,7 @@
 pub(crate) mod database;
 mod executors;
 mod greeting;
+mod http_access;
 mod keys;
 mod limits;
 mod lock;

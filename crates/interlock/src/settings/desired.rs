@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use console::{Desired, SettingValue};
+use executors::http_request::HostPattern;
 
-use super::{ByteSize, GuideAgent, GuideCommand, McpServer, Origin, Sections, Setting, Settings};
+use super::{
+    ByteSize, GuideAgent, GuideCommand, HttpCredential, McpServer, Origin, Sections, Setting, Settings,
+};
 use crate::arguments::Globals;
 use crate::failure::Failure;
 
@@ -49,7 +52,7 @@ impl Row {
 }
 
 /// All settings in a fixed order.
-fn rows(settings: &Settings) -> [Row; 21] {
+fn rows(settings: &Settings) -> [Row; 23] {
     let secrets = settings.secrets.value.iter().map(|(name, reference)| {
         // If a secret was written in place of a reference, do not show it.
         let shown = match reference.split_once(':') {
@@ -77,6 +80,8 @@ fn rows(settings: &Settings) -> [Row; 21] {
             settings.plugins_listen.value.iter().map(ToString::to_string).collect(),
             &settings.plugins_listen,
         ),
+        row("egress.http", shown(&settings.http_hosts.value), &settings.http_hosts),
+        row("http.credentials", credentials(settings), &settings.http_credentials),
         row("egress.private", settings.private_networks.value.lines(), &settings.private_networks),
         row("database.url", database(settings).into_iter().collect(), &settings.database_url),
         row("database.master_key", settings.master_key.value.iter().cloned().collect(), &settings.master_key),
@@ -153,6 +158,28 @@ fn sections(settings: &Settings, sections: &Sections) -> Vec<String> {
         format!("{name}: {}", members.collect::<Vec<_>>().join(", "))
     };
     sections.iter().map(shown).collect()
+}
+
+/// Hosts, as the settings spell them.
+pub(crate) fn shown(hosts: &[HostPattern]) -> Vec<String> {
+    hosts.iter().map(ToString::to_string).collect()
+}
+
+/// Credentials by name, one line each.
+pub(crate) fn credentials(settings: &Settings) -> Vec<String> {
+    let line = |(name, credential): (&String, &HttpCredential)| {
+        let HttpCredential { secret: reference, audience, header, prefix: _, tenants } = credential;
+        let secret = secret(settings, reference);
+        let mut line = format!("{name}: secret = {secret}, audience = {}", shown(audience).join(" "));
+        if let Some(header) = header {
+            line.push_str(&format!(", header = {header}"));
+        }
+        if !tenants.is_empty() {
+            line.push_str(&format!(", tenants = {}", tenants.join(" ")));
+        }
+        line
+    };
+    settings.http_credentials.value.iter().map(line).collect()
 }
 
 fn servers(settings: &Settings) -> Vec<String> {

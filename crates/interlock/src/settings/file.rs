@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 use canon::error::Envelope;
 use canon::nearest::nearest;
+use executors::http_request::HostPattern;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::values::{
-    ByteSize, EgressUse, GuideAgent, GuideCommand, McpServer, PrivateNetworks, Sections, Span,
+    ByteSize, EgressUse, GuideAgent, GuideCommand, HttpCredential, McpServer, PrivateNetworks, Sections, Span,
 };
 use super::{Origin, Setting};
 use crate::failure::{CommandErrorCode, Failure};
@@ -57,12 +58,14 @@ keys! {
     "database.master_key" => master_key: String = reference;
     "database.url" => database_url: String = text;
     "datasources" => datasources: Sections = datasources;
+    "egress.http" => http_hosts: Vec<HostPattern> = host_patterns;
     "egress.private" => private_networks: PrivateNetworks = private_networks;
     "envelopes" => envelopes: Sections = envelopes;
     "guide.agents" => guide_agents: BTreeMap<String, GuideAgent> = guide_agents;
     "guide.commands" => guide_commands: BTreeMap<String, GuideCommand> = guide_commands;
     "guide.workflow_dirs" => workflow_dirs: Vec<PathBuf> = paths;
     "guide.workspace_roots" => workspace_roots: Vec<PathBuf> = paths;
+    "http.credentials" => http_credentials: BTreeMap<String, HttpCredential> = http_credentials;
     "limits.append_bytes" => append_bytes: ByteSize = byte_size;
     "limits.pattern_bytes" => pattern_bytes: ByteSize = byte_size;
     "limits.run_bytes" => run_bytes: ByteSize = byte_size;
@@ -358,6 +361,48 @@ impl<'a> Entry<'a> {
         }
         server.url = url.ok_or_else(|| self.wrong(wanted))?;
         Ok(server)
+    }
+
+    /// Hosts that nodes may send requests to.
+    fn host_patterns(&self) -> Result<Vec<HostPattern>, Failure> {
+        let wanted = "a list of hosts, such as `[\"api.example.com\", \"*.example.org\"]`, or `[\"*\"]` for every public host";
+        self.wanted(wanted, |item| list(item, |text| text.parse().ok()))
+    }
+
+    /// Credentials that nodes may send, by name.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method is bound to one lifetime of entries"
+    )]
+    fn http_credentials(&self) -> Result<BTreeMap<String, HttpCredential>, Failure> {
+        self.named("a table for each credential", "as `credentialsRef` names it", |entry| {
+            entry.http_credential()
+        })
+    }
+
+    fn http_credential(&self) -> Result<HttpCredential, Failure> {
+        let wanted = "a table with `secret` and `audience`, and optional `header`, `prefix` and `tenants`";
+        let mut credential = HttpCredential::default();
+        for (name, item) in self.wanted(wanted, Item::as_table_like)?.iter() {
+            let key = format!("{}.{name}", self.key);
+            let entry = Entry { key: &key, item, span: item.span(), ..*self };
+            match name {
+                "secret" => credential.secret = entry.text()?,
+                "audience" => credential.audience = entry.host_patterns()?,
+                "header" => credential.header = Some(entry.text()?),
+                "prefix" => credential.prefix = Some(entry.text()?),
+                "tenants" => credential.tenants = entry.names()?,
+                _ => return Err(entry.unknown()),
+            }
+        }
+        // A credential for every host would be sent wherever a workflow says.
+        let is_bounded = !credential.audience.is_empty() && !credential.audience.contains(&HostPattern::Any);
+        if credential.secret.is_empty() || !is_bounded {
+            return Err(self.wrong(
+                "a table with `secret`, and with `audience`: the hosts that it may be sent to, without `*`",
+            ));
+        }
+        Ok(credential)
     }
 
     /// Private address ranges, each with what it may be called for.

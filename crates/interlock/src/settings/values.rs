@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use executors::http_request::HostPattern;
 use outbound::{Network, Reach};
 
 /// An external MCP server for nodes.
@@ -15,19 +16,36 @@ pub(crate) struct McpServer {
     pub(crate) tenants: Vec<String>,
 }
 
+/// A credential that nodes may send to the hosts of its audience.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HttpCredential {
+    /// The name of its secret in the table `secrets`.
+    pub(crate) secret: String,
+    pub(crate) audience: Vec<HostPattern>,
+    /// The header; `authorization` by default.
+    pub(crate) header: Option<String>,
+    /// What precedes the secret; `Bearer ` by default in `authorization`, otherwise nothing.
+    pub(crate) prefix: Option<String>,
+    /// The tenants that can use it; all if empty.
+    pub(crate) tenants: Vec<String>,
+}
+
 /// What a private address range may be called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EgressUse {
     /// Deliveries to webhooks, and calls of a run's `callbackUrl`.
     Webhooks,
+    /// Requests of `core.http.request` nodes, to hosts of `egress.http`.
+    Http,
 }
 
 impl EgressUse {
-    pub(crate) const ALL: [Self; 1] = [Self::Webhooks];
+    pub(crate) const ALL: [Self; 2] = [Self::Webhooks, Self::Http];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Webhooks => "webhooks",
+            Self::Http => "http",
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod configured;
 mod elicitation;
+mod http_request;
 mod packs;
 mod plugins;
 mod postgres;

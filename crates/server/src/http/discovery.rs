@@ -10,7 +10,7 @@ use ai::completion::MAX_OUTPUT_TOKENS;
 use ai::reasoning::DEFAULT_TOKEN_LIMIT;
 use executors::Executors;
 use flow::definition::Capabilities;
-use flow::definition::config::{FanOutPolicy, JoinMode, OnWorkerFailure};
+use flow::definition::config::{FanOutPolicy, HttpMethod, HttpRequestConfig, JoinMode, OnWorkerFailure};
 use flow::engine::Limits;
 use flow::engine::bounds::MAX_REASONING_TOKENS;
 use flow::event::wire::LOG_SCHEMA_VERSION;
@@ -268,6 +268,15 @@ fn families_of(state: &FamilyInput<'_>) -> Map<String, Value> {
     });
     if ours.mock_agent {
         families["conformance"] = json!({"mockAgent": true});
+    }
+    if ours.http_client {
+        families["httpClient"] = json!({
+            "supported": true,
+            "ssrfGuard": true,
+            "maxResponseBodyBytes": HttpRequestConfig::MAX_RESPONSE_BYTES,
+            "requestTimeoutMs": HttpRequestConfig::MAX_TIMEOUT_MS,
+            "methods": HttpMethod::ALL,
+        });
     }
     if ours.mcp_mount || ours.mcp_client {
         families["mcp"] = json!({"supported": ours.mcp_client, "serverUrls": []});

@@ -57,6 +57,7 @@ impl CalledType {
             | Self::MockAi
             | Self::AgentsRun
             | Self::IdempotencyKey
+            | Self::HttpRequest
             | Self::McpListTools
             | Self::McpInvokeTool
             | Self::McpListResources

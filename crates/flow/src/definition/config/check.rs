@@ -107,6 +107,7 @@ impl NodeConfig {
                 }
             }
             Self::Exposed(config) => config.check(path, problems),
+            Self::HttpRequest(config) => config.check(path, problems),
             Self::Conditional(_)
             | Self::Loop(_)
             | Self::Delay(_)

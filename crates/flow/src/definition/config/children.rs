@@ -80,6 +80,7 @@ impl NodeConfig {
             | Self::ModelCapabilityInsufficient
             | Self::Identity(_)
             | Self::Exposed(_)
+            | Self::HttpRequest(_)
             | Self::Called(_)
             | Self::Pack => None,
         }

@@ -10,7 +10,8 @@ use crate::definition::config::NodeConfig;
 use crate::definition::expression::Expression;
 use crate::definition::pattern::Pattern;
 use crate::definition::{
-    Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem, TriggerRule,
+    CalledType, Capabilities, Condition, Edge, Node, NodeIndex, NodeType, Patterns, PortValue, Problem,
+    TriggerRule,
 };
 use crate::id::NodeId;
 use crate::interrupt::AUTH_REQUIRED;
@@ -61,6 +62,11 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &C
     }
     let agent = agent(fields);
     let envelope_contract = fields.value("envelopeContract").cloned();
+    let credential = fields
+        .value("credentialsRef")
+        .and_then(Value::as_str)
+        .and_then(|text| text.strip_prefix("credential:"));
+    let credential = credential.filter(|name| !name.is_empty()).map(str::to_owned);
     let settings = fields.value("settings").and_then(Value::as_object);
     let max_retries = settings.and_then(|settings| settings.get("maxRetries")).and_then(Value::as_u64);
     let sensitive = fields.value("outputSensitivity").and_then(Value::as_object).into_iter().flatten();
@@ -105,6 +111,15 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &C
             }
         }
     }
+    if credential.is_none()
+        && fields.value("credentialsRef").is_some()
+        && kind == Some(NodeType::Called(CalledType::HttpRequest))
+    {
+        fields.problem(
+            "credentialsRef",
+            "must be `credential:` and a name from `http.credentials` of the settings",
+        );
+    }
     if envelope_contract.is_some() && kind.is_some_and(|kind| !kind.asks_models()) {
         fields.problem("envelopeContract", "allowed only on nodes that call a model");
     }
@@ -126,6 +141,7 @@ fn node(fields: &mut Fields<'_, '_>, indexes: &NodeIndexes<'_>, capabilities: &C
         inputs: inputs?,
         disabled,
         agent,
+        credential,
         envelope_contract,
         max_retries: max_retries.map(|retries| u32::try_from(retries.min(100)).unwrap_or(100)),
         sensitive_outputs,

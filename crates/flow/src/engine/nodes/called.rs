@@ -78,6 +78,7 @@ fn request(
         prompt_refs: turn.definition.document.pointer("/defaults/promptRefs").cloned(),
         attempt,
         is_test: turn.state.genesis.test,
+        credential: subject.credential.clone(),
         envelope_contract: subject.envelope_contract.clone(),
         clarification_rounds: turn.limits.clarification_rounds,
         resumption,

@@ -16,7 +16,7 @@ use packs::install::{HostFacts, InstalledPacks};
 use server::http::RunFacts;
 use system::secrets::Secrets;
 
-use super::mcp;
+use super::{http_access, mcp};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -36,6 +36,7 @@ pub(super) fn open(
         modules: Some(installed::none().map_err(failed)?),
         agents: Some(Agents::default()),
         models: Some(models::open(settings, Arc::clone(&secrets), library, seams)?),
+        http: Some(http_access::open(settings, Arc::clone(&secrets))?),
         mcp: Some(mcp::servers(settings, secrets)?),
     });
     // Packs may require any advertised capability, so these are determined before packs are loaded.

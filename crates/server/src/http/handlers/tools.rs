@@ -195,7 +195,7 @@ enum Egress {
 fn egress(kind: NodeType, remote: RemoteStores) -> Egress {
     match kind {
         NodeType::Called(called) => match called.family() {
-            Family::Model | Family::Agent | Family::Mcp { .. } => Egress::Mediated,
+            Family::Model | Family::Agent | Family::Mcp { .. } | Family::Http => Egress::Mediated,
             Family::Surface { surface: Surface::Sql, .. } if remote.sql => Egress::Mediated,
             Family::Surface { surface: Surface::QueueBus, .. } if remote.queue => Egress::Mediated,
             Family::Surface { .. } | Family::Host => Egress::None,
