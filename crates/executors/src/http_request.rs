@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::definition::config::{HttpMethod, HttpRequestConfig, UrlTemplate};
+use flow::engine::{NodeCall, Reported};
 use flow::failure::FailureCode;
 use flow::state::RunError;
 use http::Method;
@@ -37,6 +38,7 @@ use system::secrets::Secrets;
 
 use self::egress::Decision;
 pub use self::egress::{Credential, HostPattern, HostPatternError};
+use super::reach::Reach;
 use super::{NodeRequest, Performed};
 use crate::failure::ExecutorErrorCode;
 
@@ -101,6 +103,17 @@ pub(super) async fn perform(access: &HttpAccess, asked: NodeRequest<'_>) -> Perf
     Performed { reports, outcome }
 }
 
+/// What a request reaches: nothing that it could change if its method is safe.
+pub(super) fn reach<'a>(call: &NodeCall, id: &'a str) -> Reach<'a> {
+    match serde_json::from_value::<HttpRequestConfig>(call.config.clone().into()) {
+        Ok(config) if !config.method.is_safe() => {
+            Reach::Outside { provider_key: config.sends_key().then_some(id) }
+        }
+        // An invalid request fails before it is sent.
+        Ok(_) | Err(_) => Reach::Nothing,
+    }
+}
+
 /// A request that is ready to be sent.
 struct Outgoing {
     method: Method,
@@ -112,7 +125,7 @@ async fn request(
     access: &HttpAccess,
     asked: NodeRequest<'_>,
     config: &HttpRequestConfig,
-    reports: &mut Vec<flow::engine::Reported>,
+    reports: &mut Vec<Reported>,
 ) -> Result<serde_json::Value, RunError> {
     if asked.again && !config.is_repeatable() {
         let message = format!(

@@ -4,7 +4,7 @@ use flow::definition::CalledType;
 use flow::engine::NodeCall;
 use flow::id::EffectId;
 
-use super::models;
+use super::{http_request, models};
 
 /// What an effect, or a part of one, reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ impl<'a> Reach<'a> {
             // Modules of packs reach nothing, and a model that a client provides is asked through the run.
             return Self::Nothing;
         };
+        if called == CalledType::HttpRequest {
+            return http_request::reach(call, id.as_str());
+        }
         match models::tool_of(call) {
             Some(_) => Self::Outside { provider_key: None },
             None => Self::of_type(called, id.as_str()),
@@ -60,7 +63,8 @@ impl<'a> Reach<'a> {
             | CalledType::MessageNack
             | CalledType::MessageDeadLetter
             | CalledType::StreamPublish
-            | CalledType::StreamSubscribe => Self::Outside { provider_key: Some(id) },
+            | CalledType::StreamSubscribe
+            | CalledType::HttpRequest => Self::Outside { provider_key: Some(id) },
             CalledType::McpInvokeTool => Self::Outside { provider_key: None },
             // Every request to a model, and every tool of an agent, is a part of its own.
             CalledType::CallPrompt
