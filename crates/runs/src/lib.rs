@@ -12,7 +12,6 @@
 
 pub mod annotations;
 pub mod artifacts;
-pub mod attempts;
 pub mod audit;
 pub mod caller;
 pub mod commands;

@@ -1,5 +1,6 @@
 //! Reads runs for callers: snapshots, lists, events, differences, bundles, and who waits for a reply.
 
+pub mod attempts;
 pub mod bundle;
 pub mod read;
 mod waiting;

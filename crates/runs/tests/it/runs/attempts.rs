@@ -11,7 +11,7 @@ use super::{Host, Setup, begin, caller, kinds, to_the_end, workflow};
 use crate::runs::requests::new_fork;
 
 async fn attempts(host: &Host, run_id: &RunId) -> Vec<StoredAttempt> {
-    host.runs.attempts(&caller("acme"), run_id, None, 100).await.unwrap()
+    host.runs.queries().attempts(&caller("acme"), run_id, None, 100).await.unwrap()
 }
 
 /// The header of every request.
@@ -33,7 +33,7 @@ async fn v2_effect_identity_business_key() {
         let setup =
             Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
         let host = Host::with(setup).await;
-        host.runs.register(&caller("acme"), &document()).await.unwrap();
+        host.runs.definitions().register(&caller("acme"), &document()).await.unwrap();
         let run_id = begin(&host.runs, "ask").await;
         let events = to_the_end(&host.runs, &run_id).await;
         assert_eq!(kinds(&events).last().copied(), Some("run.completed"), "{status}: {events:?}");
@@ -47,7 +47,7 @@ async fn v2_effect_identity_business_key() {
         let recorded: Vec<_> = made.iter().map(|made| made.reached.provider_key.clone().unwrap()).collect();
         assert_eq!(recorded, sent_keys(&server), "the key in the list is the key that was sent");
         assert_eq!(recorded[0], recorded[1]);
-        let other = host.runs.attempts(&caller("other"), &run_id, None, 100).await;
+        let other = host.runs.queries().attempts(&caller("other"), &run_id, None, 100).await;
         assert!(other.is_err(), "a run of another tenant is not found");
     }
 }
@@ -59,12 +59,12 @@ async fn v2_effect_seam_no_refire() {
     let server = ModelServer::start(vec![reply("{\"valid\": true}")]);
     let setup = Setup { executors: Some(executors(folder.path(), Some(&server.base))), ..Setup::default() };
     let host = Host::with(setup).await;
-    host.runs.register(&caller("acme"), &document()).await.unwrap();
+    host.runs.definitions().register(&caller("acme"), &document()).await.unwrap();
     let run_id = begin(&host.runs, "ask").await;
     let events = to_the_end(&host.runs, &run_id).await;
     assert_eq!(attempts(&host, &run_id).await.len(), 1);
     let fork = new_fork(&json!({"mode": "replay"}));
-    let forked = host.runs.fork(&caller("acme"), &run_id, fork, Direct).await.unwrap();
+    let forked = host.runs.commands().fork(&caller("acme"), &run_id, fork, Direct).await.unwrap();
     let replayed = to_the_end(&host.runs, &forked.run_id).await;
     assert_eq!(kinds(&replayed), kinds(&events));
     assert_eq!(attempts(&host, &forked.run_id).await, []);
@@ -83,7 +83,11 @@ async fn changes_of_surfaces_are_listed_and_reads_are_not() {
         ["get", "core.storage.kv-get", {}, {"key": given(json!("a"))}],
     ]);
     let edges = json!([{"id": "e", "sourceNodeId": "set", "targetNodeId": "get"}]);
-    host.runs.register(&caller("acme"), &workflow("stores", &nodes, &edges, &json!([]))).await.unwrap();
+    host.runs
+        .definitions()
+        .register(&caller("acme"), &workflow("stores", &nodes, &edges, &json!([])))
+        .await
+        .unwrap();
     let run_id = begin(&host.runs, "stores").await;
     to_the_end(&host.runs, &run_id).await;
     let made = attempts(&host, &run_id).await;

@@ -9,13 +9,13 @@ use http::HeaderValue;
 use http::header::LINK;
 use openwop::id;
 use ports::runs::{AttemptPosition, AttemptState, StoredAttempt};
-use runs::attempts::MAX_ATTEMPTS_LISTED;
+use runs::queries::attempts::MAX_ATTEMPTS_LISTED;
 use runs::{ApiCode, Refusal};
 use serde_json::{Value, json};
 
-use super::super::exchange::Call;
+use super::super::exchange::CheckedRequest;
 use super::super::response;
-use super::super::route::Answered;
+use super::super::route::HandlerResult;
 
 /// How effects get their ids: from the tenant, the run, the node and the number of the effect. No node names a business key.
 const KEYING: &str = "activity-recipe";
@@ -24,7 +24,7 @@ const KEYING: &str = "activity-recipe";
 const MAX_ROWS: usize = 10 * MAX_ATTEMPTS_LISTED;
 
 /// `GET /runs/{runId}/effects`
-pub(super) async fn answer(call: Call) -> Answered {
+pub(super) async fn answer(call: CheckedRequest) -> HandlerResult {
     let most = u64::try_from(MAX_ATTEMPTS_LISTED).unwrap_or(u64::MAX);
     let limit = call.query.number("limit", 1..=most)?;
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(MAX_ATTEMPTS_LISTED));
@@ -34,7 +34,7 @@ pub(super) async fn answer(call: Call) -> Answered {
     let mut rows = Vec::new();
     let may_have_more = loop {
         let size = MAX_ATTEMPTS_LISTED.min(wanted - rows.len());
-        let page = call.state.runs.attempts(&call.caller, &run_id, after.as_ref(), size).await?;
+        let page = call.state.runs.queries().attempts(&call.caller, &run_id, after.as_ref(), size).await?;
         let is_full = page.len() == size;
         rows.extend(page.iter().map(|attempt| row(tenant, attempt)));
         after = page.into_iter().last().map(|last| last.position);

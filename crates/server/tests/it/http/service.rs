@@ -164,6 +164,7 @@ impl Host {
             agents,
             models: Some(Models::new(mock_models(Arc::clone(&secrets)))),
             mcp: Some(mcp),
+            http: None,
         });
         let limits = RateLimits::default();
         let parts = Parts { secrets, executors: Some(executors), ended_runs };

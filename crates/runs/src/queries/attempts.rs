@@ -3,12 +3,13 @@
 use flow::id::RunId;
 use ports::runs::{AttemptPosition, StoredAttempt};
 
-use super::{Caller, Refusal, Runs};
+use super::Queries;
+use crate::{Caller, Refusal};
 
 /// The maximum number of attempts in one page.
 pub const MAX_ATTEMPTS_LISTED: usize = 1000;
 
-impl Runs {
+impl Queries {
     /// The attempts of effects that reached something outside of the run, by the time of their claim. `after` is the last attempt of
     /// the previous page.
     ///
@@ -21,7 +22,7 @@ impl Runs {
         after: Option<&AttemptPosition>,
         limit: usize,
     ) -> Result<Vec<StoredAttempt>, Refusal> {
-        self.visible(caller, run_id).await?;
-        Ok(self.store().attempts(run_id, after, limit.min(MAX_ATTEMPTS_LISTED)).await?)
+        self.states.visible(caller, run_id).await?;
+        Ok(self.records.store().attempts(run_id, after, limit.min(MAX_ATTEMPTS_LISTED)).await?)
     }
 }
