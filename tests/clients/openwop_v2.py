@@ -160,7 +160,7 @@ def webhooks(client, workflow, url, key):
 
 # Stores one value.
 STORE = {
-    "id": "store-v2", "name": "Store", "version": "1.0.0", "triggers": [], "variables": [], "edges": [],
+    "id": "store-v2", "name": "Store", "version": "1.0.0", "triggers": [], "variables": [], "edges": [], "metadata": {}, "settings": {},
     "nodes": [{
         "id": "set", "typeId": "core.storage.kv-set", "name": "Set", "position": {"x": 0, "y": 0}, "config": {},
         "inputs": {"key": {"type": "static", "value": "a"}, "value": {"type": "static", "value": 1}},

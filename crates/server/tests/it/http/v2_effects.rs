@@ -26,7 +26,7 @@ fn stores() -> Value {
     };
     let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
     json!({
-        "id": "stores", "name": "stores", "version": "1.0.0", "triggers": [], "variables": [],
+        "id": "stores", "name": "stores", "version": "1.0.0", "triggers": [], "variables": [], "metadata": {}, "settings": {},
         "nodes": [set("a"), set("b"), set("c"), node("read", "core.storage.kv-get", json!({"key": given(json!("a"))}))],
         "edges": [edge("a", "b"), edge("b", "c"), edge("c", "read")],
     })
