@@ -13,6 +13,7 @@ pub mod context;
 mod error;
 mod evidence;
 mod ledger;
+mod members;
 mod notes;
 mod people;
 mod reasons;

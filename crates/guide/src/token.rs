@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     error::{TokenError, TokenErrorCode},
     keyring::{KEYRING_BYTES, KEYRING_VERSION, Key, Keyring, KeyringError, KeyringErrorCode},
-    scope::{RunDescription, scope_mismatch},
+    scope::{RunDescription, position_mismatch, scope_mismatch},
     short::{
         Position, SHORT_CHECKPOINT_CHARACTERS, SHORT_TOKEN_CHARACTERS, ShortToken, mint_short,
         mint_short_checkpoint, verify_short, verify_short_checkpoint,

@@ -3,9 +3,10 @@
 use canon::digest::Digest;
 use guide::derive;
 use guide::engine::{stored_whole_notes_warning, truncated_notes_warning};
-use guide::project::current_output;
-use guide::record::{AdvanceOutcome, ArtifactRef, AttemptId, NodeId, OutputChannel, OutputPayload};
+use guide::project::{attempt_that_made, current_output, submitted_notes};
+use guide::record::{ArtifactRef, NodeKind, OutputChannel, OutputPayload};
 use guide::state::{Node, Output, SessionState};
+use serde_json::Value;
 
 use super::reply::{Ingredients, Moment};
 
@@ -30,20 +31,28 @@ pub(super) fn warning(output: &Output) -> Option<String> {
     sent_bytes(output).map(truncated_notes_warning)
 }
 
-/// The current notes of a node. They are complete if the complete notes were stored, and truncated otherwise. `artifact`
-/// returns the stored bytes of an artifact.
+/// The current notes of a node. They are complete if the complete notes were stored, and truncated otherwise. A blocked
+/// attempt has those that a person has to approve. `artifact` returns the stored bytes of an artifact.
 pub(super) fn notes_of<'b>(
     state: &SessionState,
     node: &Node,
     artifact: impl Fn(Digest) -> Option<&'b [u8]>,
 ) -> Option<String> {
+    let read = |stored: &ArtifactRef| text_of(stored, artifact(stored.sha256));
+    if node.kind == NodeKind::BlockedAttempt {
+        return read(submitted_notes(state, node)?);
+    }
     let recap = current_output(state, node, OutputChannel::Recap)?;
-    let whole = || {
-        let stored = whole_notes(state, node)?;
-        let artifact: serde_json::Value = serde_json::from_slice(artifact(stored.sha256)?).ok()?;
-        Some(artifact.get("notesMarkdown")?.as_str()?.to_owned())
-    };
-    whole().or_else(|| recap.notes().map(str::to_owned))
+    whole_notes(state, node).and_then(read).or_else(|| recap.notes().map(str::to_owned))
+}
+
+/// The text of an artifact with notes. `stored` is its content if it is not part of the event.
+pub(super) fn text_of(notes: &ArtifactRef, stored: Option<&[u8]>) -> Option<String> {
+    let text = |artifact: &Value| Some(artifact.get("notesMarkdown")?.as_str()?.to_owned());
+    match &notes.content {
+        Some(content) => text(content),
+        None => text(&serde_json::from_slice(stored?).ok()?),
+    }
 }
 
 /// The artifact with the complete notes of a node, if the recap was truncated.
@@ -66,10 +75,4 @@ fn sent_bytes(output: &Output) -> Option<u64> {
         OutputPayload::Notes { sent_bytes, .. } => *sent_bytes,
         OutputPayload::ArtifactRef(_) => None,
     }
-}
-
-pub(super) fn attempt_that_made<'s>(state: &'s SessionState, made: &NodeId) -> Option<&'s AttemptId> {
-    let parent = state.parent_of(state.node(made)?)?;
-    let led_there = |outcome: &AdvanceOutcome| matches!(outcome, AdvanceOutcome::Advanced { to_node_id } if to_node_id == made);
-    parent.advances().find(|(_, advance)| led_there(&advance.outcome)).map(|(attempt, _)| attempt)
 }

@@ -8,12 +8,13 @@ use canon::error::{Envelope, Retry};
 use guide::engine::{
     self, Advance, AnswerOutcome, MAX_ANSWER_BYTES, Output, PeopleAnswers, PersonAnswer, Question,
 };
-use guide::project::preferred_tip;
+use guide::project::{preferred_tip, submitted_notes};
 use guide::record::{NodeId, OutputChannel, RunId, SessionId};
 use guide::state::{Node, Run};
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent};
+use super::cut_notes::text_of;
 use super::proceed::{check_open, recorded};
 use super::refusal::{GuidedErrorCode, Refusal, inconsistent};
 use super::reply::{Ingredients, Moment};
@@ -39,6 +40,9 @@ pub struct WaitingRun {
     pub run_id: RunId,
     /// The blocked attempt. An answer names it, so that the answer cannot be applied to a later question.
     pub node_id: NodeId,
+    /// The complete notes of the attempt, which an approval is about. `None` if it has none, or was made with an earlier
+    /// version, which did not keep them.
+    pub notes: Option<String>,
     /// Each question, with the answer that a person gave since the attempt was blocked.
     pub questions: Vec<(Question, Option<AnswerOutcome>)>,
 }
@@ -102,10 +106,26 @@ impl Guided {
             let Some(node) = preferred_tip(&session.state, run) else { continue };
             let questions = self.open_questions(&session, run, node).await?;
             if !questions.is_empty() {
-                waiting.push(WaitingRun { run_id: run.id.clone(), node_id: node.id.clone(), questions });
+                let notes = self.submitted_notes(&session, node).await?;
+                waiting.push(WaitingRun {
+                    run_id: run.id.clone(),
+                    node_id: node.id.clone(),
+                    notes,
+                    questions,
+                });
             }
         }
         Ok(waiting)
+    }
+
+    /// The notes of a blocked attempt.
+    async fn submitted_notes(&self, session: &Session, node: &Node) -> Result<Option<String>, Refusal> {
+        let Some(notes) = submitted_notes(&session.state, node) else { return Ok(None) };
+        let stored = match notes.content {
+            Some(_) => None,
+            None => Some(self.store.artifact(notes.sha256).await?),
+        };
+        Ok(text_of(notes, stored.as_deref()))
     }
 
     async fn open_questions(
@@ -178,9 +198,9 @@ pub(super) fn answered_since(ingredients: &Ingredients<'_>) -> Vec<String> {
     let answered = questions.into_iter().filter_map(|(question, outcome)| Some((question, outcome?)));
     let words = answered.map(|(question, outcome)| match outcome {
         AnswerOutcome::Given => format!(
-            "A person gave `{}` since this attempt was blocked. Advance again with the step's output; do \
-             not send an answer.",
-            question.id
+            "A person gave `{}` since this attempt was blocked. Advance again with {}; do not send an answer.",
+            question.id,
+            if question.is_approval { "the same notes" } else { "the step's output" }
         ),
         AnswerOutcome::Refused => format!(
             "A person refused `{}` since this attempt was blocked. Change what was refused, then advance \

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use guide::derive;
+use guide::project::preferred_tip;
 use guide::record::{AttemptId, NodeId, SessionId};
 use guide::state::Node;
 use guide::token::{
     self, CheckpointPayload, Keyring, Position, RunDescription, Token, TokenError, TokenKind,
 };
 use ports::sessions::{PositionKey, StoreErrorCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::api::Handle;
@@ -198,7 +199,8 @@ impl Guided {
         *attempt_id == next || node.advances().any(|(recorded, _)| recorded == attempt_id)
     }
 
-    /// The error for tokens of two different runs. It describes both, with the call for each.
+    /// The error for tokens of two different runs, which describes both with the call for each, or of two positions of one
+    /// run.
     async fn two_runs(
         &self,
         keyring: &Keyring,
@@ -207,7 +209,14 @@ impl Guided {
     ) -> Refusal {
         let first = self.describe(keyring, &state.session_id, &state.node_id).await;
         let second = self.describe(keyring, &ack.session_id, &ack.node_id).await;
+        let is_one_run = (&state.session_id, &state.run_id) == (&ack.session_id, &ack.run_id);
         match (first, second) {
+            (Ok(first), Ok(second)) if is_one_run => {
+                match self.latest_call(keyring, &state.session_id, &state.node_id).await {
+                    Ok(latest) => token::position_mismatch(&first, &second, &latest).into(),
+                    Err(refusal) => refusal,
+                }
+            }
             (Ok(first), Ok(second)) => token::scope_mismatch(&first, &second).into(),
             _ => TokenError::ScopeMismatch {
                 first: (state.session_id.clone(), state.run_id.clone()),
@@ -215,6 +224,22 @@ impl Guided {
             }
             .into(),
         }
+    }
+
+    /// The call that returns the latest position of the run of a node.
+    async fn latest_call(
+        &self,
+        keyring: &Keyring,
+        session_id: &SessionId,
+        node_id: &NodeId,
+    ) -> Result<Value, Refusal> {
+        let place = self.place_of(session_id, node_id, None, None).await?;
+        let session = place.session.lock().await;
+        let node = session.state.node(node_id).ok_or_else(|| inconsistent("A node is missing."))?;
+        let run = session.state.run(&node.run_id).ok_or_else(|| inconsistent("A node has no run."))?;
+        let tip = preferred_tip(&session.state, run).unwrap_or(node);
+        let call = reply::rehydrate_call(&session, keyring, tip);
+        Ok(json!(call.ok_or_else(|| inconsistent("A node has no position."))?))
     }
 
     async fn describe(

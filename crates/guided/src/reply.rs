@@ -98,13 +98,14 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         NextIntent::PerformPendingThenContinue
     };
     let wanted = missing_context::wanted(workflow, state, &context);
-    let next_call = tokens.short.as_ref().map(|token| {
+    let advance_call = tokens.short.as_ref().map(|token| {
         let mut params = json!({"continueToken": token, "intent": "advance"});
         if !wanted.is_empty() {
             params["context"] = wanted.into();
         }
         NextCall { tool: "continue_workflow", params }
     });
+    let next_call = advance_call.or_else(|| terminal.then(|| unblocked_call(ingredients)).flatten());
     let mut warnings = gaps::warnings(ingredients);
     warnings.extend(cut_notes::warnings(ingredients));
     warnings.extend(people::answered_since(ingredients));
@@ -295,13 +296,26 @@ fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     rehydrate_call(session, keyring, preferred_tip(&session.state, run)?)
 }
 
+/// The call that returns to the step of a permanently blocked attempt. Its token is that of the first attempt, so that
+/// the reply does not change when the step is attempted again.
+fn unblocked_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
+    let Ingredients { session, node, keyring, .. } = *ingredients;
+    let step = session.state.lineage(node).find(|node| node.kind == NodeKind::Step)?;
+    let position = session.positions_of(step).into_iter().next()?;
+    Some(rehydrate(keyring, &position))
+}
+
 /// The call that rehydrates a node, with a token that is short enough to copy.
 pub(super) fn rehydrate_call(session: &Session, keyring: &Keyring, node: &Node) -> Option<NextCall> {
     let position = session.positions_of(node).pop()?;
-    Some(NextCall {
+    Some(rehydrate(keyring, &position))
+}
+
+fn rehydrate(keyring: &Keyring, position: &Position) -> NextCall {
+    NextCall {
         tool: "continue_workflow",
-        params: json!({"continueToken": token::mint_short(keyring, &position), "intent": "rehydrate"}),
-    })
+        params: json!({"continueToken": token::mint_short(keyring, position), "intent": "rehydrate"}),
+    }
 }
 
 /// Whether a run with this autonomy waits for the user at the pending step.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use guide::delegation::{ChildHandle, delegating_node};
 use guide::engine::{self, Advance, Output, PeopleAnswers};
-use guide::project::current_outputs;
+use guide::project::{attempt_that_made, current_outputs};
 use guide::record::{
     ArtifactRef, AttemptId, NodeId, ObservationKey, OutputChannel, OutputPayload, SessionId,
 };
@@ -31,12 +31,12 @@ use ports::sessions::SessionStore;
 
 pub use command::INHERITED;
 
+use super::Guided;
 use super::api::ContinueRequest;
 use super::position::ResolvedPosition;
 use super::proceed::recorded;
 use super::refusal::Refusal;
 use super::workspace_roots::WorkspaceRoots;
-use super::{Guided, cut_notes};
 
 /// The maximum number of concurrent verifications. Commands can be as expensive as builds. Further callers have to retry.
 const CONCURRENT: usize = 4;
@@ -312,7 +312,7 @@ pub(super) async fn recorded_verification(
 
 /// The artifact with the host's verification of the attempt that created a node.
 pub(super) fn verification_artifact<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s ArtifactRef> {
-    let id = derive::verification_output_id(cut_notes::attempt_that_made(state, &node.id)?);
+    let id = derive::verification_output_id(attempt_that_made(state, &node.id)?);
     let output = current_outputs(state, node, OutputChannel::Artifact).find(|output| output.id == id)?;
     match &output.payload {
         OutputPayload::ArtifactRef(artifact) => Some(artifact),

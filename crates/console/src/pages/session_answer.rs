@@ -20,8 +20,22 @@ pub(super) fn panel(call: &PageRequest, session_id: &str, waiting: &[WaitingRun]
         @for run in waiting {
             section.panel aria-label="Waiting for a person" {
                 h2 { "Waiting for a person" }
+                @if run.questions.iter().any(|(question, _)| question.is_approval) { (submitted(run)) }
                 @for (question, answered) in &run.questions { (one(call, session_id, run, question, *answered)) }
             }
+        }
+    }
+}
+
+/// The notes that an approval is about.
+fn submitted(run: &WaitingRun) -> Markup {
+    html! {
+        @match &run.notes {
+            Some(notes) => {
+                p { "The agent submits these notes. An approval counts only for them." }
+                div.markdown.quoted { (parts::markdown(notes)) }
+            },
+            None => p { "The attempt has no notes. An approval counts only for an attempt without notes." },
         }
     }
 }

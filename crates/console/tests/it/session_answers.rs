@@ -7,10 +7,14 @@ use serde_json::json;
 use crate::support::{KEY, OTHER, READER, Site, wait};
 
 fn proceed(guided: &Guided, reply: &Reply, intent: Intent) -> Reply {
+    submit(guided, reply, intent, "Built and signed.")
+}
+
+fn submit(guided: &Guided, reply: &Reply, intent: Intent, notes: &str) -> Reply {
     let request = ContinueRequest {
         handle: Handle::Single(reply.continue_token.clone().unwrap()),
         intent,
-        notes_markdown: (intent == Intent::Advance).then(|| "Built and signed.".to_owned()),
+        notes_markdown: (intent == Intent::Advance).then(|| notes.to_owned()),
         artifacts: Vec::new(),
         context: None,
         preferences: None,
@@ -44,6 +48,9 @@ async fn a_person_answers_in_the_console_and_the_agent_continues() {
     let page = person.get(&path).await;
     page.shows(&[
         "Waiting for a person",
+        // Bug 2b: the person sees what they approve.
+        "An approval counts only for them.",
+        "Built and signed.",
         "confirmation",
         "Approve",
         "Reject",
@@ -92,4 +99,41 @@ async fn a_person_answers_in_the_console_and_the_agent_continues() {
     let late = person.submit(&page, &answer, &given).await;
     assert_eq!(late.status, 409, "the form of an earlier question: {}", late.text);
     assert_eq!(proceed(&guided, &blocked, Intent::Advance), advanced);
+}
+
+/// Bug 2b: an approval in the console counts only for the notes that the page showed.
+#[tokio::test]
+async fn an_approval_does_not_count_for_notes_that_the_person_did_not_see() {
+    let site = Site::open().await;
+    site.flow(
+        "release.json",
+        &json!({"id": "team.release", "name": "Release", "description": "By people.", "version": "1.0.0", "steps": [
+            {"id": "ship", "title": "Ship", "prompt": "Ship it.", "requireConfirmation": true, "requirePerson": true},
+            {"id": "tell", "title": "Tell", "prompt": "Tell them."}]}),
+    );
+    let guided = wait(site.guided.guided("default")).unwrap();
+    let start = StartRequest {
+        workflow_id: "team.release".to_owned(),
+        goal: "2.4".to_owned(),
+        ..StartRequest::default()
+    };
+    let started = wait(guided.start(start)).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let path = format!("/console/sessions/{}", started.run.session_id);
+    let answer = format!("{path}/answer");
+    let person = site.signed_in(KEY).await;
+    // Longer than a recap, and than what an event contains.
+    let long = format!("Fixed a typo. {}The last word is zebra.", "It was small. ".repeat(400));
+    let blocked = submit(&guided, &started, Intent::Advance, &long);
+    let page = person.get(&path).await;
+    page.shows(&["Fixed a typo.", "The last word is zebra."]);
+    let node = page.field("node").to_owned();
+    let given = [("node", node.as_str()), ("question", "confirmation"), ("outcome", "given")];
+    assert_eq!(person.submit(&page, &answer, &given).await.status, 303);
+    let other = submit(&guided, &blocked, Intent::Advance, "Dropped the production database.");
+    assert_eq!(other.kind, ReplyKind::Blocked, "nobody has seen these notes");
+    let page = person.get(&path).await;
+    page.shows(&["Dropped the production database."]);
+    page.hides(&["The last word is zebra.", "Answered. The run continues"]);
+    let advanced = submit(&guided, &other, Intent::Advance, &long);
+    assert_eq!(advanced.pending.as_ref().unwrap().step_id, "tell", "the approved notes");
 }

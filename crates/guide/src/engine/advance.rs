@@ -93,7 +93,7 @@ pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     }
     let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
     let resolutions = amend::resolutions(state, run, request.workflow, &values)?;
-    let correction = amend::correction(state, node, &values)?;
+    let correction = amend::correction(request, node, current, &values)?;
 
     let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
     let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
@@ -106,7 +106,12 @@ pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     let (tolerated, reasons): (Vec<&Reason>, Vec<&Reason>) =
         evidence.reasons.iter().partition(|reason| reasons::is_tolerated(&reason.reason, preferences));
     let block = |reasons: Vec<Reason>, artifacts, changes| {
-        attempt.block(request.snapshot, &evidence, artifacts, &reasons, changes)
+        // A person reads the notes before they answer, or has answered about them.
+        let awaits = |reason: &Reason| matches!(reason.reason, BlockReason::UserOnlyDependency { .. });
+        let is_approval = reasons.iter().any(awaits) || !request.people.answers.is_empty();
+        let notes = notes.as_ref().filter(|_| is_approval).map_or(Ok(None), KeptNotes::for_approval)?;
+        let output = BlockedOutput { artifacts, notes };
+        attempt.block(request.snapshot, &evidence, output, &reasons, changes)
     };
     if !reasons.is_empty() && !never_stops {
         return block(reasons.into_iter().cloned().collect(), artifacts, changes);
@@ -169,9 +174,11 @@ impl<'a> EvaluatedAttempt<'a> {
             .ok_or(EngineError::Inconsistent { reason: "the pending step is not in the pinned workflow" })?;
 
         let preferences = request.preferences.unwrap_or(node.preferences);
+        let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
+        let notes_digest = KeptNotes::digest(notes.as_ref());
         let mut artifacts = evidence::measure(people::claimed(request.output.artifacts.clone()))?;
         // The host wrote it, so the caller's limit does not apply.
-        artifacts.append(&mut evidence::measure(request.people.artifacts())?);
+        artifacts.append(&mut evidence::measure(request.people.artifacts(notes_digest))?);
         let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
         let merged = match &request.context {
             Some(delta) => Some(context::merge(state.context(&run.id), delta)?),
@@ -181,7 +188,6 @@ impl<'a> EvaluatedAttempt<'a> {
         let stack = stack_of(request);
         let visible = visible_context(request.workflow, current, stack);
         let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
-        let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
         let innermost = stack.last().map(|frame| &frame.loop_id);
         // Evaluate exactly what will be stored. Otherwise truncated evidence would be accepted but not
         // recorded.
@@ -200,11 +206,14 @@ impl<'a> EvaluatedAttempt<'a> {
             evidence.reasons.push(verify::list_reason(fault, &step.step_id));
         }
         evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
+        let lacks_notes =
+            evidence.reasons.iter().any(|reason| matches!(reason.reason, BlockReason::MissingNotes { .. }));
         let answered = AttemptAnswers {
             sent: values.iter().collect(),
             recorded: people::recorded(state, node),
             unanswered: request.people.unanswered,
             session_id: state.session_id(),
+            notes: (!lacks_notes).then_some(notes_digest),
         };
         evidence.take_answers(step, &answered, &visible, preferences.autonomy);
         Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence })
@@ -255,6 +264,13 @@ struct Changes {
     gaps: Vec<GapFacts>,
 }
 
+/// What a blocked attempt submitted.
+struct BlockedOutput {
+    artifacts: Vec<Artifact>,
+    /// The notes, if a person has to approve them.
+    notes: Option<Artifact>,
+}
+
 /// What only a successful attempt adds.
 struct SuccessOutput<'a> {
     notes: Option<KeptNotes<'a>>,
@@ -266,12 +282,12 @@ struct SuccessOutput<'a> {
 
 impl Attempt<'_> {
     /// Adds a blocked node that says what is missing. Artifacts, context and preferences are kept and apply
-    /// from now on. Notes are not, because the step is not done.
+    /// from now on. Notes are kept only for the person who has to approve them, because the step is not done.
     fn block(
         &self,
         snapshot: &EngineState,
         evidence: &Evidence,
-        artifacts: Vec<Artifact>,
+        output: BlockedOutput,
         reasons: &[Reason],
         changes: Changes,
     ) -> Result<Additions, EngineError> {
@@ -313,7 +329,8 @@ impl Attempt<'_> {
         self.add_observations(&mut ledger, evidence);
         self.add_node(&mut ledger, &to, NodeKind::BlockedAttempt, &snapshot, recorded);
         self.add_preferences(&mut ledger, &to, changes.preferences);
-        let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
+        let mut artifacts = self.add_artifacts(&mut ledger, &to, output.artifacts);
+        self.add_whole_notes(&mut ledger, &to, output.notes, &mut artifacts.stored);
         self.add_verification(&mut ledger, &to, evidence, &mut artifacts.stored);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         Ok(Additions {
@@ -387,10 +404,7 @@ impl Attempt<'_> {
             );
         }
         let mut artifacts = self.add_artifacts(&mut ledger, &to, artifacts);
-        if let Some(whole) = success.whole_notes {
-            let output_id = derive::whole_notes_output_id(self.attempt_id);
-            self.add_artifact(&mut ledger, &to, &output_id, whole, &mut artifacts.stored);
-        }
+        self.add_whole_notes(&mut ledger, &to, success.whole_notes, &mut artifacts.stored);
         self.add_verification(&mut ledger, &to, evidence, &mut artifacts.stored);
         self.add_assessments(&mut ledger, &to, evidence, &artifacts.ids);
         if complete {
@@ -538,6 +552,20 @@ impl Attempt<'_> {
             added.ids.push((index, output_id));
         }
         added
+    }
+
+    /// Records complete notes: those that a recap truncates, or those that a person has to approve.
+    fn add_whole_notes(
+        &self,
+        ledger: &mut Ledger,
+        to: &NodeId,
+        notes: Option<Artifact>,
+        stored: &mut Vec<NewArtifact>,
+    ) {
+        if let Some(notes) = notes {
+            let output_id = derive::whole_notes_output_id(self.attempt_id);
+            self.add_artifact(ledger, to, &output_id, notes, stored);
+        }
     }
 
     /// Records the host's verification, whether or not it passed.

@@ -9,19 +9,24 @@ use std::collections::BTreeSet;
 use canon::budget;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::EngineError;
 use super::answers::AnsweredBy;
+use super::members::{self, Member};
 use super::notes::KeptNotes;
+use super::{Advance, people};
+use crate::interpret::visible_context;
 use crate::placeholder::is_placeholder;
+use crate::project::arrival::selected_at;
 use crate::project::{current_output, open_gaps};
 use crate::record::budgets::SUMMARY_BYTES;
 use crate::record::{
     GapId, GapReason, GapSeverity, NodeId, NodeKind, OutputChannel, OutputId, OutputPayload, Pointer,
 };
 use crate::state::{Gap, Node, Run, SessionState};
-use crate::workflow::compiled::CompiledWorkflow;
+use crate::workflow::compiled::{CompiledWorkflow, Step};
+use crate::workflow::criteria;
 
 /// The kind of an artifact that closes a gap.
 pub(super) const RESOLUTION_KIND: &str = "wr.gap_resolution";
@@ -33,8 +38,17 @@ const CORRECTION_EXAMPLE: &str =
     r#"{"kind":"wr.notes_correction","notesMarkdown":"<the notes of the step before, corrected>"}"#;
 /// How many characters of a caller's text an error repeats.
 const QUOTED: usize = 160;
+/// How many characters of failed rules an error repeats.
+const MAX_ISSUES: usize = 600;
 /// How many open gaps an error lists.
 const NAMED_GAPS: usize = 10;
+
+const RESOLUTION_MEMBERS: [Member; 3] = [
+    Member::text("gapId"),
+    Member::text("summary"),
+    Member::choice("answeredBy", &["user", "coordinator"]).optional(),
+];
+const CORRECTION_MEMBERS: [Member; 1] = [Member::text("notesMarkdown")];
 
 /// A gap to close.
 pub(super) struct Resolution {
@@ -85,7 +99,7 @@ pub(super) fn resolutions(
     for (index, artifact) in of_kind(artifacts, RESOLUTION_KIND) {
         let fault =
             |reason: String| EngineError::InvalidAmendment { index, reason, example: RESOLUTION_EXAMPLE };
-        let sent: SentResolution = read(artifact).map_err(fault)?;
+        let sent: SentResolution = read(artifact, &RESOLUTION_MEMBERS).map_err(fault)?;
         let words = sent.summary.trim();
         if words.is_empty() || is_placeholder(words) {
             return Err(fault("its `summary` is empty or still the placeholder".to_owned()));
@@ -127,14 +141,20 @@ pub(super) fn resolutions(
 }
 
 /// The corrected notes of the previous step; the last correction of a call counts.
+///
+/// The corrected notes must pass what the original notes passed. Notes that a person approved, or whose citations the
+/// host verified, cannot be replaced: their step has to be advanced again, so that they are approved and verified
+/// again. `context` is the context after the attempt.
 pub(super) fn correction(
-    state: &SessionState,
+    request: &Advance<'_>,
     node: &Node,
+    context: &Map<String, Value>,
     artifacts: &[Value],
 ) -> Result<Option<Correction>, EngineError> {
+    let state = request.state;
     let Some((index, artifact)) = of_kind(artifacts, CORRECTION_KIND).last() else { return Ok(None) };
     let fault = |reason: String| EngineError::InvalidAmendment { index, reason, example: CORRECTION_EXAMPLE };
-    let sent: SentCorrection = read(artifact).map_err(fault)?;
+    let sent: SentCorrection = read(artifact, &CORRECTION_MEMBERS).map_err(fault)?;
     let Some(notes) = KeptNotes::of(&sent.notes_markdown) else {
         return Err(fault("its `notesMarkdown` is empty or still the placeholder".to_owned()));
     };
@@ -145,11 +165,58 @@ pub(super) fn correction(
     let Some(earlier) = earlier else {
         return Err(fault("the previous step has no notes to correct".to_owned()));
     };
+    if let Some((led_to, step)) = led_to.zip(led_to.and_then(|led_to| completed_step(request, led_to))) {
+        let again =
+            "rehydrate that step with one of its tokens and advance it again with the corrected notes";
+        if people::approvals_before(state, led_to, step).next().is_some() {
+            return Err(fault(format!(
+                "a person approved the notes of step `{}`, so they cannot be replaced without a new approval; {again}, \
+                 so that the person is asked again",
+                step.step_id
+            )));
+        }
+        if step.evidence.as_ref().is_some_and(|demand| demand.citations) {
+            return Err(fault(format!(
+                "the host verified the citations in the notes of step `{}`; {again}, so that they are verified again",
+                step.step_id
+            )));
+        }
+        check_criteria(request, step, notes.recap(), context).map_err(fault)?;
+    }
     Ok(Some(Correction {
         node_id: earlier.node_id.clone(),
         supersedes: earlier.id.clone(),
         notes: notes.payload(),
     }))
+}
+
+/// The step whose completion led to a node.
+fn completed_step<'a>(request: &Advance<'a>, led_to: &Node) -> Option<&'a Step> {
+    let before = request.state.parent_of(led_to)?;
+    request.workflow.step(&selected_at(request.state, before)?.step_id)
+}
+
+/// Validates corrected notes as the step validated the original ones. Only what is stored counts.
+fn check_criteria(
+    request: &Advance<'_>,
+    step: &Step,
+    notes: &str,
+    context: &Map<String, Value>,
+) -> Result<(), String> {
+    let Some(rules) = step.validation_criteria.as_ref().filter(|_| step.output_contract.is_none()) else {
+        return Ok(());
+    };
+    let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
+    let context = visible_context(request.workflow, context, stack);
+    let verdict = criteria::evaluate(rules, notes, &context)
+        .map_err(|_| format!("a rule of step `{}` cannot be evaluated", step.step_id))?;
+    if verdict.passed() {
+        return Ok(());
+    }
+    let issues: Vec<String> =
+        verdict.failures.iter().map(|failure| format!("{} ({})", failure.message, failure.detail)).collect();
+    let issues: String = issues.join("; ").chars().take(MAX_ISSUES).collect();
+    Err(format!("its `notesMarkdown` does not pass the rules of step `{}`: {issues}", step.step_id))
 }
 
 /// Whether a gap belongs to a step that accepts answers only from people.
@@ -165,10 +232,12 @@ const fn closes_another(gap: &Gap) -> bool {
     matches!(gap.resolution, crate::record::GapResolution::Resolves { .. })
 }
 
-fn read<T: DeserializeOwned>(artifact: &Value) -> Result<T, String> {
-    serde_json::from_value(artifact.clone()).map_err(|cause| {
-        format!("it is invalid: {}", cause.to_string().chars().take(QUOTED).collect::<String>())
-    })
+fn read<T: DeserializeOwned>(artifact: &Value, members: &[Member]) -> Result<T, String> {
+    let invalid = |_| {
+        let fault = artifact.as_object().map(|artifact| members::fault(artifact, members));
+        format!("it is invalid: {}", fault.unwrap_or_else(|| "it is not an object".to_owned()))
+    };
+    serde_json::from_value(artifact.clone()).map_err(invalid)
 }
 
 fn of_kind<'v>(artifacts: &'v [Value], kind: &'static str) -> impl Iterator<Item = (usize, &'v Value)> {

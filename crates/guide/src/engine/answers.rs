@@ -5,10 +5,12 @@
 //! [require](Step::require_person) that a person gives it directly.
 
 use canon::budget;
+use canon::digest::Digest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::people::{AnswerOutcome, AnswerProvenance, Unanswered};
+use super::members::{Member, fault};
+use super::people::{AnswerOutcome, AnswerProvenance, NOTES_MEMBER, Unanswered};
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
@@ -16,6 +18,17 @@ use crate::record::{BlockReason, SessionId};
 use crate::render::resolve;
 use crate::workflow::compiled::Step;
 use crate::workflow::needs::{ANSWER_KIND, Giver, Need, needs};
+
+/// The members of an answer. The engine adds those that are not the caller's.
+const MEMBERS: [Member; 7] = [
+    Member::choice("answeredBy", &["user", "coordinator"]),
+    Member::choice("outcome", &["given", "refused"]),
+    Member::text("answer"),
+    Member::text("dependencyId").optional(),
+    Member::text("provenance").optional(),
+    Member::text("person").optional(),
+    Member::text(NOTES_MEMBER).optional(),
+];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -27,6 +40,8 @@ struct UserAnswer {
     provenance: AnswerProvenance,
     #[serde(default, rename = "person")]
     _person: Option<String>,
+    #[serde(default, rename = "notesSha256")]
+    _notes_sha256: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -45,6 +60,61 @@ pub(super) struct AttemptAnswers<'a> {
     /// Why a person who was asked did not answer.
     pub(super) unanswered: Option<Unanswered>,
     pub(super) session_id: &'a SessionId,
+    /// The digest of the attempt's notes, which an approval must be bound to. `None` if the attempt lacks notes that
+    /// the step requires: it is blocked anyway, and an approval given before is not lost.
+    pub(super) notes: Option<Digest>,
+}
+
+/// The answer that counts for a need.
+enum Counted<'a> {
+    Answer(&'a Map<String, Value>),
+    /// A person approved an attempt with other notes.
+    Outdated,
+    Missing,
+}
+
+impl AttemptAnswers<'_> {
+    /// Whether a person need not be asked: they already answered, or the coordinator gave an answer that it may
+    /// give.
+    pub(super) fn is_settled(&self, step: &Step, need: &Need<'_>) -> bool {
+        let counted = self.counted(need);
+        let claims =
+            matches!(counted, Counted::Answer(answer) if claimed(answer)) && need.giver == Giver::User;
+        !claims && judge(step, need, &counted, None, None).is_ok()
+    }
+
+    /// The last answer that a person gave directly, unless it approves other notes; otherwise the last one that the
+    /// caller sent. A caller cannot override a person's answer.
+    fn counted(&self, need: &Need<'_>) -> Counted<'_> {
+        let about = || {
+            let all = answers(&self.recorded).chain(answers(&self.sent));
+            all.filter(|answer| id_of(answer) == need.id)
+        };
+        let direct = about().filter(|answer| !claimed(answer)).last();
+        let is_outdated = |answer: &Map<String, Value>| {
+            self.notes.is_some_and(|notes| is_outdated_approval(need, answer, notes))
+        };
+        match direct {
+            Some(answer) if !is_outdated(answer) => Counted::Answer(answer),
+            Some(_) => {
+                about().filter(|answer| claimed(answer)).last().map_or(Counted::Outdated, Counted::Answer)
+            }
+            None => about().last().map_or(Counted::Missing, Counted::Answer),
+        }
+    }
+}
+
+/// Whether an answer approves other notes than these.
+pub(super) fn is_outdated(need: &Need<'_>, answer: &Value, notes: Digest) -> bool {
+    answer.as_object().is_some_and(|answer| is_outdated_approval(need, answer, notes))
+}
+
+/// A refusal is never outdated: it counts until the person answers again.
+fn is_outdated_approval(need: &Need<'_>, answer: &Map<String, Value>, notes: Digest) -> bool {
+    let seen = answer.get(NOTES_MEMBER).and_then(Value::as_str);
+    need.is_approval()
+        && answer.get("outcome").and_then(Value::as_str) == Some("given")
+        && seen.is_some_and(|seen| seen != notes.to_hex())
 }
 
 /// The unanswered needs of a step, each with the reason to block.
@@ -58,29 +128,13 @@ pub(super) fn unmet<'s>(
     let strange = answers(&answered.sent).map(id_of).find(|id| needs.iter().all(|need| need.id != *id));
     let mut unmet = Vec::new();
     for need in needs {
-        let answer = newest(&need, &answered.sent, &answered.recorded);
+        let answer = answered.counted(&need);
         let unanswered = answered.unanswered.filter(|_| need.giver == Giver::User);
-        if let Err(fault) = judge(step, &need, answer, strange, unanswered) {
+        if let Err(fault) = judge(step, &need, &answer, strange, unanswered) {
             unmet.push((need, reason(step, &need, &fault, answered.session_id, context)));
         }
     }
     unmet
-}
-
-/// Whether a person need not be asked: they already answered, or the coordinator gave an answer that it may
-/// give.
-pub(super) fn is_settled(step: &Step, need: &Need<'_>, sent: &[&Value], recorded: &[&Value]) -> bool {
-    let answer = newest(need, sent, recorded);
-    let claims = answer.is_some_and(claimed) && need.giver == Giver::User;
-    !claims && judge(step, need, answer, None, None).is_ok()
-}
-
-/// The answer that counts: the last one that a person gave directly, otherwise the last one that the caller
-/// sent. A caller cannot override a person's answer.
-fn newest<'a>(need: &Need<'_>, sent: &[&'a Value], recorded: &[&'a Value]) -> Option<&'a Map<String, Value>> {
-    let mut about: Vec<_> = answers(recorded).chain(answers(sent)).collect();
-    about.retain(|answer| id_of(answer) == need.id);
-    about.iter().rev().find(|answer| !claimed(answer)).or_else(|| about.last()).copied()
 }
 
 fn answers<'a>(artifacts: &[&'a Value]) -> impl Iterator<Item = &'a Map<String, Value>> {
@@ -100,25 +154,33 @@ fn claimed(answer: &Map<String, Value>) -> bool {
 fn judge(
     step: &Step,
     need: &Need<'_>,
-    answer: Option<&Map<String, Value>>,
+    answer: &Counted<'_>,
     strange: Option<&str>,
     unanswered: Option<Unanswered>,
 ) -> Result<(), String> {
-    let Some(artifact) = answer else {
-        let strange = strange.map(|id| {
-            let shown: String = id.chars().take(64).collect();
-            format!(" (an answer to {shown:?} was sent, which this step does not ask for)")
-        });
-        let nothing = match unanswered {
-            None => "no answer was sent".to_owned(),
-            Some(why) => describe_unanswered(why),
-        };
-        return Err(format!("{nothing}{}", strange.unwrap_or_default()));
+    let artifact = match answer {
+        Counted::Answer(artifact) => *artifact,
+        Counted::Outdated => {
+            let asked = unanswered.map(|why| format!("; {}", describe_unanswered(why)));
+            let outdated = "a person approved it with other notes; an approval counts only for the notes that the person saw";
+            return Err(format!("{outdated}{}", asked.unwrap_or_default()));
+        }
+        Counted::Missing => {
+            let strange = strange.map(|id| {
+                let shown: String = id.chars().take(64).collect();
+                format!(" (an answer to {shown:?} was sent, which this step does not ask for)")
+            });
+            let nothing = match unanswered {
+                None => "no answer was sent".to_owned(),
+                Some(why) => describe_unanswered(why),
+            };
+            return Err(format!("{nothing}{}", strange.unwrap_or_default()));
+        }
     };
     let mut members = artifact.clone();
     members.retain(|name, _| name != "kind" && name != "dependencyId");
     let answer: UserAnswer = serde_json::from_value(Value::Object(members))
-        .map_err(|_| format!("the answer is invalid: {}", answer_fault(artifact)))?;
+        .map_err(|_| format!("the answer is invalid: {}", fault(artifact, &MEMBERS)))?;
     if answer.answer.trim().is_empty() || is_placeholder(&answer.answer) {
         return Err("`answer` is empty or still the placeholder".to_owned());
     }
@@ -151,31 +213,6 @@ fn describe_unanswered(why: Unanswered) -> String {
     }
 }
 
-/// What is wrong with an invalid answer.
-fn answer_fault(artifact: &Map<String, Value>) -> String {
-    let choices = [("answeredBy", &["user", "coordinator"][..]), ("outcome", &["given", "refused"][..])];
-    for (member, allowed) in choices {
-        let quoted: Vec<String> = allowed.iter().map(|one| format!("{one:?}")).collect();
-        match artifact.get(member).and_then(Value::as_str) {
-            Some(value) if allowed.contains(&value) => {}
-            Some(value) => {
-                let shown: String = value.chars().take(60).collect();
-                return format!("`{member}` is {shown:?}; it must be {}", quoted.join(" or "));
-            }
-            None => return format!("`{member}` is missing; it must be {}", quoted.join(" or ")),
-        }
-    }
-    if !artifact.get("answer").is_some_and(Value::is_string) {
-        return "`answer` is missing; it must be a string".to_owned();
-    }
-    let known = ["kind", "dependencyId", "answeredBy", "outcome", "answer", "provenance", "person"];
-    let unknown = artifact.keys().find(|key| !known.contains(&key.as_str()));
-    unknown.map_or_else(
-        || "a field has the wrong type".to_owned(),
-        |key| format!("`{}` is an unknown field", key.chars().take(60).collect::<String>()),
-    )
-}
-
 fn reason(
     step: &Step,
     need: &Need<'_>,
@@ -193,10 +230,15 @@ fn reason(
     let (kind, what) = (need.kind(), resolve(need.what, context));
     let message = format!("This step needs {kind} {whose} (`{}`), and {fault}. Needed: {what}", need.id);
     reason.blocker.message = budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned();
+    let output = if need.is_approval() {
+        "the same notes: an approval counts only for the notes that the person saw"
+    } else {
+        "the step's output"
+    };
     let fix = if step.require_person && need.giver == Giver::User {
         format!(
             "The run waits for a person. Tell the user to answer on the page of session {session_id} in the console \
-             (`/console/sessions/{session_id}`), then advance again with the step's output. A client that \
+             (`/console/sessions/{session_id}`), then advance again with {output}. A client that \
              supports elicitation asks the user itself when you advance again. Do not send a `wr.user_answer`: it is not \
              accepted here. After a refusal, change what was refused first.",
         )
@@ -205,7 +247,7 @@ fn reason(
             "Ask and wait for the answer. Do not answer for the user. {}Then advance again with the step's other output, and \
              this in output.artifacts: {}. outcome is \"given\" or \"refused\"; after a refusal, change what was \
              refused and ask again. The user can also answer in the console (`/console/sessions/{session_id}`); then \
-             advance again without the artifact.",
+             advance again with {output}, without the artifact.",
             need.caution(),
             need.example()
         )

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use canon::budget;
-use serde_json::json;
+use canon::digest::Digest;
+use serde_json::{Value, json};
 
 use super::EngineError;
 use super::evidence::Artifact;
@@ -48,13 +49,30 @@ impl<'a> KeptNotes<'a> {
         }
     }
 
+    /// The text of the recap.
+    pub(super) fn recap(&self) -> &str {
+        &self.text
+    }
+
     /// The artifact with the complete text, if the recap has only its beginning.
     pub(super) fn whole(&self) -> Result<Option<Artifact>, EngineError> {
-        if !self.is_stored_whole() {
-            return Ok(None);
-        }
-        let artifact = json!({"kind": WHOLE_NOTES_KIND, "notesMarkdown": self.sent});
-        Artifact::measured(0, artifact).map(Some)
+        if self.is_stored_whole() { self.artifact().map(Some) } else { Ok(None) }
+    }
+
+    /// The artifact of an attempt that a person has to approve. Its step is not done, so it has no recap, but the
+    /// person must be able to read what they approve. `None` for notes over the limit, which cannot be accepted.
+    pub(super) fn for_approval(&self) -> Result<Option<Artifact>, EngineError> {
+        if self.is_too_long() { Ok(None) } else { self.artifact().map(Some) }
+    }
+
+    fn artifact(&self) -> Result<Artifact, EngineError> {
+        Artifact::measured(0, notes_artifact(self.sent))
+    }
+
+    /// The digest that an approval of these notes is bound to: that of their artifact, recorded or not.
+    pub(super) fn digest(notes: Option<&Self>) -> Digest {
+        let artifact = notes_artifact(notes.map_or("", |notes| notes.sent));
+        Digest::of_bytes(canon::canonical::string_of(&artifact).as_bytes())
     }
 
     /// The reason to reject notes that exceed the limit.
@@ -84,6 +102,10 @@ impl<'a> KeptNotes<'a> {
     const fn is_too_long(&self) -> bool {
         self.sent.len() > WHOLE_NOTES_BYTES
     }
+}
+
+fn notes_artifact(notes: &str) -> Value {
+    json!({"kind": WHOLE_NOTES_KIND, "notesMarkdown": notes})
 }
 
 /// The warning that only the beginning of the notes was stored.

@@ -4,29 +4,40 @@
 //! through the client or the console, passes the answers to this module, and the log records which of the
 //! three it was. Only the engine writes the `provenance` of an answer; a value that the caller sends is
 //! replaced.
+//!
+//! A recorded answer has the digest of the notes that the person saw. An approval counts only for an attempt with the
+//! same notes; see [`AttemptAnswers`].
 
+use canon::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::answers::AttemptAnswers;
 use super::ledger::Ledger;
+use super::notes::KeptNotes;
 use super::{
     Additions, Advance, EngineError, NewSnapshot, advance, answers, context, evidence, required_verification,
 };
 use crate::derive;
 use crate::interpret::visible_context;
+use crate::project::submitted_notes;
 use crate::record::{
     ArtifactRef, Block, Blocked, BlockerCode, EngineState, EventData, EventIndex, NodeKind, OutputChannel,
-    OutputPayload, Scope,
+    OutputPayload, Scope, UserOnlyDependency,
 };
 use crate::render::resolve;
 use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{CompiledWorkflow, Step};
-use crate::workflow::needs::{ANSWER_KIND, Need, needs};
+use crate::workflow::needs::{ANSWER_KIND, CONFIRMATION, Need, needs};
 
 /// The maximum length of a person's answer, in bytes. With its metadata it still fits into an event.
 pub const MAX_ANSWER_BYTES: usize = 1024;
 /// The maximum length of a recorded person's name, in bytes.
 const MAX_PERSON_BYTES: usize = 128;
+
+/// The member of a recorded answer with the digest of the notes that the person saw: that of their `wr.notes`
+/// artifact. Answers of earlier versions do not have it, and count for any notes.
+pub(super) const NOTES_MEMBER: &str = "notesSha256";
 
 /// How an answer was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +104,8 @@ pub struct Question {
     pub caution: &'static str,
     /// Whether the answer needs words in addition to the decision.
     pub needs_words: bool,
+    /// Whether the answer approves the notes of the attempt, and counts only for them.
+    pub is_approval: bool,
 }
 
 impl Question {
@@ -103,13 +116,14 @@ impl Question {
             what: resolve(need.what, context),
             caution: need.caution_for_people(),
             needs_words: need.needs_words(),
+            is_approval: need.is_approval(),
         }
     }
 }
 
 impl PersonAnswer {
-    /// The answer as it is recorded.
-    fn artifact(&self, provenance: AnswerProvenance) -> Value {
+    /// The answer as it is recorded, bound to the notes that the person saw.
+    fn artifact(&self, provenance: AnswerProvenance, notes: Digest) -> Value {
         let words = self.words.as_deref().map(str::trim).filter(|words| !words.is_empty());
         let words = words.unwrap_or(match self.outcome {
             AnswerOutcome::Given => "Approved.",
@@ -122,6 +136,7 @@ impl PersonAnswer {
             "outcome": self.outcome,
             "answer": canon::budget::truncate(words, MAX_ANSWER_BYTES),
             "provenance": provenance,
+            NOTES_MEMBER: notes.to_hex(),
         });
         if let Some(person) = &self.person {
             artifact["person"] = json!(canon::budget::truncate(person, MAX_PERSON_BYTES));
@@ -131,9 +146,9 @@ impl PersonAnswer {
 }
 
 impl PeopleAnswers {
-    /// The answers as they are recorded with the attempt.
-    pub(super) fn artifacts(&self) -> Vec<Value> {
-        self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited)).collect()
+    /// The answers as they are recorded with the attempt that has these notes.
+    pub(super) fn artifacts(&self, notes: Digest) -> Vec<Value> {
+        self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited, notes)).collect()
     }
 }
 
@@ -144,6 +159,7 @@ pub(super) fn claimed(mut artifacts: Vec<Value>) -> Vec<Value> {
             && let Some(members) = artifact.as_object_mut()
         {
             members.remove("person");
+            members.remove(NOTES_MEMBER);
             members.insert("provenance".to_owned(), json!(AnswerProvenance::Claimed));
         }
     }
@@ -164,15 +180,41 @@ fn direct_answers<'s>(
     state: &'s SessionState,
     node: &'s Node,
 ) -> impl Iterator<Item = (EventIndex, &'s Value)> {
+    recorded_answers(state, node).filter(|(_, answer)| provenance(answer) != AnswerProvenance::Claimed)
+}
+
+/// All answers that are recorded on one node, claimed or direct.
+fn recorded_answers<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+) -> impl Iterator<Item = (EventIndex, &'s Value)> {
     let artifacts = state.outputs_of(node, OutputChannel::Artifact);
     artifacts.filter_map(|output| match &output.payload {
-        OutputPayload::ArtifactRef(ArtifactRef { content: Some(content), .. })
-            if is_answer(content) && provenance(content) != AnswerProvenance::Claimed =>
-        {
+        OutputPayload::ArtifactRef(ArtifactRef { content: Some(content), .. }) if is_answer(content) => {
             Some((output.index, content))
         }
         OutputPayload::ArtifactRef(_) | OutputPayload::Notes { .. } => None,
     })
+}
+
+/// The approvals that a person is recorded to have given before the run arrived at a node, claimed or direct.
+pub(super) fn approvals_before<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+    step: &'s Step,
+) -> impl Iterator<Item = &'s Value> {
+    let attempts = state.lineage(node).skip(1).take_while(|node| node.kind != NodeKind::Step);
+    let answers = std::iter::once(node).chain(attempts).flat_map(|node| recorded_answers(state, node));
+    answers.map(|(_, answer)| answer).filter(|answer| {
+        let id = answer.get("dependencyId").and_then(Value::as_str).unwrap_or_default();
+        answer.get("outcome") == Some(&json!(AnswerOutcome::Given)) && is_approval(step, id)
+    })
+}
+
+/// Whether an answer with this id approves what a step did, in contrast to giving what it needs.
+fn is_approval(step: &Step, id: &str) -> bool {
+    let declared = step.user_dependencies.iter().find(|dependency| dependency.id == id);
+    declared.map_or(id == CONFIRMATION, |need| need.reason == UserOnlyDependency::NeedsUserApproval)
 }
 
 fn is_answer(artifact: &Value) -> bool {
@@ -199,10 +241,17 @@ pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
     let visible = visible_context(request.workflow, merged.as_ref().unwrap_or(before), stack);
     let sent = claimed(request.output.artifacts.clone());
-    let (recorded, sent): (Vec<&Value>, Vec<&Value>) = (recorded(state, node), sent.iter().collect());
+    let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
+    let answered = AttemptAnswers {
+        sent: sent.iter().collect(),
+        recorded: recorded(state, node),
+        unanswered: None,
+        session_id: state.session_id(),
+        notes: Some(KeptNotes::digest(notes.as_ref())),
+    };
     let open: Vec<Need<'_>> = needs(step, &visible)
         .into_iter()
-        .filter(|need| need.stops(preferences.autonomy) && !answers::is_settled(step, need, &sent, &recorded))
+        .filter(|need| need.stops(preferences.autonomy) && !answered.is_settled(step, need))
         .collect();
     if open.is_empty() {
         return Ok(Vec::new());
@@ -243,7 +292,9 @@ pub fn waiting_for_people(
     else {
         return Vec::new();
     };
-    let awaits = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
+    let has = |code: BlockerCode| blockers.blockers().iter().any(|blocker| blocker.code == code);
+    let awaits = has(BlockerCode::UserOnlyDependency);
+    let lacks_notes = has(BlockerCode::MissingRequiredNotes);
     let step = snapshot.pending().and_then(|pending| workflow.step(&pending.step_id));
     let Some(step) = step.filter(|_| awaits) else { return Vec::new() };
     let stack = snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
@@ -253,19 +304,31 @@ pub fn waiting_for_people(
         .map(|(_, answer)| answer)
         .filter(|answer| provenance(answer) == AnswerProvenance::Console)
         .collect();
-    let open = needs(step, &visible).into_iter().filter(|need| need.stops(node.preferences.autonomy));
+    let notes = notes_to_approve(state, node);
+    // There is nothing to approve yet in an attempt that lacks its notes.
+    let open = needs(step, &visible)
+        .into_iter()
+        .filter(|need| need.stops(node.preferences.autonomy) && !(lacks_notes && need.is_approval()));
     open.map(|need| {
         let newest = |answers: &[&Value]| -> Option<AnswerOutcome> {
             let about =
                 |answer: &&&Value| answer.get("dependencyId").and_then(Value::as_str) == Some(need.id);
-            let outcome = answers.iter().rev().find(about)?.get("outcome")?;
-            serde_json::from_value(outcome.clone()).ok()
+            let answer = answers.iter().rev().find(about)?;
+            if answers::is_outdated(&need, answer, notes) {
+                return None;
+            }
+            serde_json::from_value(answer.get("outcome")?.clone()).ok()
         };
         // A refusal that led to this block applied to the previous output. The question is open again.
         let earlier = newest(&recorded).filter(|outcome| *outcome == AnswerOutcome::Given);
         (Question::of(&need, &visible), newest(&here).or(earlier))
     })
     .collect()
+}
+
+/// The digest of the notes that a person approves at a blocked node.
+fn notes_to_approve(state: &SessionState, node: &Node) -> Digest {
+    submitted_notes(state, node).map_or_else(|| KeptNotes::digest(None), |notes| notes.sha256)
 }
 
 /// Records an answer given in the console about a blocked node. It is one event, which the next attempt of
@@ -281,7 +344,7 @@ pub fn answer_in_console(
     answer: &PersonAnswer,
     now_ms: u64,
 ) -> Result<Additions, EngineError> {
-    let value = answer.artifact(AnswerProvenance::Console);
+    let value = answer.artifact(AnswerProvenance::Console, notes_to_approve(state, node));
     let measured = evidence::measure(vec![value])?;
     let mut ledger = Ledger::new(state.session_id().clone(), state.next_index(), now_ms);
     for artifact in measured {

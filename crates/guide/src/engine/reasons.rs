@@ -280,11 +280,15 @@ fn words(reason: &BlockReason) -> (String, String) {
         ),
         BlockReason::RequiredCapabilityUnknown { capability } => (
             format!("The workflow requires {}, which was not tested yet.", capability_name(*capability)),
-            "Test it, and send a `wr.capability_observation` artifact with provenance probe_step or attempted_use.".to_owned(),
+            "Test it. Then make the call in `nextCall`, which returns the step with a new token, and advance with a \
+             `wr.capability_observation` artifact with provenance probe_step or attempted_use."
+                .to_owned(),
         ),
         BlockReason::RequiredCapabilityUnavailable { capability } => (
             format!("The workflow requires {}, which is not available.", capability_name(*capability)),
-            "Tell the user. Once it is available, rehydrate the previous node and report it again.".to_owned(),
+            "Tell the user. Once it is available, make the call in `nextCall`, which returns the step with a new \
+             token, and report it again."
+                .to_owned(),
         ),
         BlockReason::EvaluationError => (
             "A rule of this step cannot be evaluated. Your output is not the cause.".to_owned(),

@@ -8,7 +8,7 @@ use super::{Occasion, resolve};
 use crate::interpret::pointer_key;
 use crate::record::{Blocker, BlockerCode, Pointer};
 use crate::workflow::compiled::{CompiledWorkflow, Step};
-use crate::workflow::contract::assessment;
+use crate::workflow::contract::{self, assessment};
 use crate::workflow::criteria;
 use crate::workflow::needs::{self, Giver};
 use crate::{delegation, verification};
@@ -57,7 +57,7 @@ pub(super) fn output(
         }
         lines.extend(pack.guidance.iter().map(|line| format!("- {line}")));
         if !is_shown {
-            lines.push(format!("- Example: `{}`", canon::canonical::string_of(&pack.example)));
+            lines.push(format!("- Example: `{}`", canon::canonical::string_of(&contract::form(pack))));
         }
         return (lines.len() > 1).then(|| lines.join("\n"));
     }

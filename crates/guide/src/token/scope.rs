@@ -1,4 +1,4 @@
-//! The error for tokens of two different runs in one call.
+//! The error for tokens of two different runs, or of two positions of one run, in one call.
 //!
 //! An agent that follows two workflows at once may send the state token of one with the acknowledgement token
 //! of the other. So the error describes both runs and contains the exact next call for each.
@@ -34,9 +34,18 @@ pub struct RunDescription {
 impl RunDescription {
     /// A description of the run: `"Review a change" (goal: check the parser), step 2 of 5`.
     pub fn words(&self) -> String {
+        format!("{}, step {} of {}", self.title(), self.step, self.steps)
+    }
+
+    /// The workflow and the goal: `"Review a change" (goal: check the parser)`.
+    fn title(&self) -> String {
         let workflow = line(&self.workflow, NAME_BYTES);
         let goal = line(&self.goal, GOAL_BYTES);
-        format!("\"{workflow}\" (goal: {goal}), step {} of {}", self.step, self.steps)
+        format!("\"{workflow}\" (goal: {goal})")
+    }
+
+    fn position(&self) -> Value {
+        json!({"step": self.step, "steps": self.steps})
     }
 
     /// The call, unless it is too large.
@@ -83,6 +92,28 @@ pub fn scope_mismatch(first: &RunDescription, second: &RunDescription) -> Envelo
         .detail("second", second.detail())
 }
 
+/// The error for tokens of two positions of one run in one call. The call returns the latest position of the run: to
+/// advance from either of the two would start another branch.
+pub fn position_mismatch(first: &RunDescription, second: &RunDescription, latest: &Value) -> Envelope {
+    let at = |run: &RunDescription| format!("step {} of {}", run.step, run.steps);
+    let message = format!(
+        "The tokens of this call belong to two positions of one run, {}: the first to {}, the second to {}. Nothing was \
+         changed.",
+        first.title(),
+        at(first),
+        at(second)
+    );
+    let suggestion = format!(
+        "Send the tokens of one reply together. To get the latest step of the run with new tokens, call {}",
+        canonical::string_of(latest)
+    );
+    Envelope::new(TokenErrorCode::ScopeMismatch, message)
+        .suggest(suggestion)
+        .detail("first", first.position())
+        .detail("second", second.position())
+        .detail("nextCall", latest.clone())
+}
+
 /// `text` on one line, within a budget.
 fn line(text: &str, max_bytes: usize) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -124,6 +155,27 @@ mod tests {
         }
         assert_eq!(envelope.details()["first"]["call"], first.call);
         assert_eq!(envelope.details()["second"]["call"], second.call);
+    }
+
+    /// Bug 8: tokens of one run are not called tokens of two, and no call that forks is offered.
+    #[test]
+    fn two_positions_of_one_run_are_described_with_the_call_to_its_latest() {
+        let (first, second) = (
+            run("Review a change", "ct_one"),
+            RunDescription { step: 4, ..run("Review a change", "ct_two") },
+        );
+        let latest = json!({"tool": "continue_workflow", "params": {"continueToken": "ct_now", "intent": "rehydrate"}});
+        let envelope = position_mismatch(&first, &second, &latest);
+        assert_eq!(envelope.code(), "TOKEN_SCOPE_MISMATCH");
+        assert_eq!(
+            envelope.message(),
+            "The tokens of this call belong to two positions of one run, \"Review a change\" (goal: check the parser): the \
+             first to step 2 of 5, the second to step 4 of 5. Nothing was changed."
+        );
+        assert!(envelope.suggestion().ends_with(&canonical::string_of(&latest)), "{envelope}");
+        assert!(!envelope.to_string().contains("advance"), "{envelope}");
+        assert_eq!(envelope.details()["nextCall"], latest);
+        assert_eq!(envelope.details()["second"], json!({"step": 4, "steps": 5}));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 pub mod assessment;
 mod blockers;
 mod decision;
+mod form;
 mod issues;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,10 @@ use serde_json::Value;
 
 pub use blockers::{BlockerTexts, Problem, blocker_texts, invalid_blocker, missing_blocker};
 pub use decision::{LoopDecision, loop_decision, loop_decision_of};
+pub use form::form;
 
+#[cfg(test)]
+use self::blockers::pasteable;
 use self::issues::Issues;
 use super::compiled::ContractPack;
 use crate::record::budgets;
@@ -37,15 +41,17 @@ pub const SCHEMA_VALUES: usize = 4096;
 pub const SCHEMA_DEPTH: usize = 32;
 /// The maximum memory of one compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
+/// The kind of a decision about a loop.
+const LOOP_CONTROL: &str = "wr.loop_control";
 /// How many characters of an artifact's `kind` a message repeats.
 const KIND_CHARACTERS: usize = 64;
 
 /// The result of checking artifacts against a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContractVerdict {
-    /// An artifact matches the contract.
+    /// Every artifact of the kind matches the contract.
     Satisfied {
-        /// The index of the last one that matches.
+        /// The index of the last one.
         index: usize,
     },
     /// No artifact has the contract's kind.
@@ -53,7 +59,7 @@ pub enum ContractVerdict {
         /// The kinds that were sent, without duplicates, in order.
         submitted_kinds: Vec<String>,
     },
-    /// Artifacts of the kind were sent, but none matches the contract.
+    /// An artifact of the kind does not match the contract, or two of them contradict each other.
     Invalid {
         /// One issue for each violation: its path and the rule.
         issues: Vec<String>,
@@ -64,8 +70,10 @@ pub enum ContractVerdict {
 
 /// Checks the artifacts of one call against a contract.
 ///
-/// If several artifacts have the kind, the last one that matches counts. If none matches, the issues of all
-/// of them are reported, within the budgets of a validation.
+/// All artifacts of the kind are recorded, so each of them must match, and those with a `verdict` must agree.
+/// Otherwise a valid artifact would let one pass that the contract forbids. The decision about a loop is the
+/// exception that the locks make: the last valid one counts. The issues of all artifacts are reported, within the
+/// budgets of a validation.
 pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
     let of_kind =
         |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(&pack.artifact_kind);
@@ -77,14 +85,36 @@ pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
         Err(reason) => return ContractVerdict::Unusable { reason },
     };
     let candidates = || artifacts.iter().enumerate().filter(|(_, artifact)| of_kind(artifact));
-    if let Some((index, _)) = candidates().rfind(|(_, artifact)| validator.is_valid(artifact)) {
+    let matches =
+        |artifact: &Value| validator.is_valid(artifact) && form::placeholders_left(pack, artifact).is_empty();
+    let last = if pack.artifact_kind == LOOP_CONTROL {
+        candidates().rfind(|(_, artifact)| matches(artifact))
+    } else {
+        let agree = contradiction(candidates()).is_none();
+        candidates().last().filter(|_| agree && candidates().all(|(_, artifact)| matches(artifact)))
+    };
+    if let Some((index, _)) = last {
         return ContractVerdict::Satisfied { index };
     }
     let mut issues = Issues::default();
     for (index, artifact) in candidates() {
         issues.add_schema_errors(index, &pack.schema, validator.iter_errors(artifact));
+        for path in form::placeholders_left(pack, artifact) {
+            issues.add(&format!("artifacts[{index}]{path}"), "is still the placeholder; send your own value");
+        }
+    }
+    if let Some((first, index)) = contradiction(candidates()) {
+        let rule = format!("contradicts artifacts[{first}]; send one verdict");
+        issues.add(&format!("artifacts[{index}].verdict"), &rule);
     }
     ContractVerdict::Invalid { issues: issues.finish() }
+}
+
+/// The indexes of two artifacts with different verdicts.
+fn contradiction<'a>(artifacts: impl Iterator<Item = (usize, &'a Value)>) -> Option<(usize, usize)> {
+    let mut verdicts = artifacts.filter_map(|(index, artifact)| Some((index, artifact.get("verdict")?)));
+    let (first, verdict) = verdicts.next()?;
+    verdicts.find(|(_, other)| *other != verdict).map(|(index, _)| (first, index))
 }
 
 /// The kinds of artifacts for a message: shortened, without duplicates, in order.
@@ -168,6 +198,7 @@ mod tests {
         }
     }
 
+    /// The example documents the contract. Replies show its [`form`] instead, which is never accepted.
     #[test]
     fn every_example_matches_its_contract() {
         for pack in registry::contracts() {
@@ -200,8 +231,23 @@ mod tests {
                 vec![json!(null), good.clone()],
                 ContractVerdict::Satisfied { index: 1 },
             ),
-            ("a bad one after it", vec![good.clone(), bad.clone()], ContractVerdict::Satisfied { index: 0 }),
-            ("the last good one", vec![good.clone(), good], ContractVerdict::Satisfied { index: 1 }),
+            // Bug 6: all of them are recorded, so a good one does not excuse a bad one.
+            (
+                "a bad one after it",
+                vec![good.clone(), bad.clone()],
+                ContractVerdict::Invalid {
+                    issues: [
+                        "artifacts[1].confidence: is missing",
+                        "artifacts[1].findings: is missing",
+                        "artifacts[1].summary: is missing",
+                        "artifacts[1].verdict: contradicts artifacts[0]; send one verdict",
+                        "artifacts[1].verdict: must be one of \"clean\", \"minor\", \"blocking\"",
+                    ]
+                    .map(str::to_owned)
+                    .to_vec(),
+                },
+            ),
+            ("two good ones", vec![good.clone(), good], ContractVerdict::Satisfied { index: 1 }),
             (
                 "a bad one",
                 vec![bad],
@@ -310,6 +356,44 @@ mod tests {
             let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
             assert_eq!(found, expected, "{name}");
         }
+    }
+
+    /// Bug 6 (finding G7): a second artifact does not bypass the rules of a contract.
+    #[test]
+    fn two_artifacts_of_a_contract_do_not_contradict_each_other() {
+        let review = |verdict: &str, findings: Value| {
+            json!({"kind": "wr.review_verdict", "verdict": verdict, "confidence": "high", "findings": findings,
+                "summary": "Read it."})
+        };
+        let critical = || json!([{"severity": "critical", "summary": "src/a.rs:1 loses data"}]);
+        let pack = registry::contract("wr.contracts.review_verdict").unwrap();
+        let blocking = "artifacts[1].verdict: has to be `blocking`: a finding is `critical` or `major`";
+        let contradicts = "artifacts[1].verdict: contradicts artifacts[0]; send one verdict";
+        let (clean, forbidden, worst) =
+            (review("clean", json!([])), review("clean", critical()), review("blocking", critical()));
+        for (name, artifacts, expected) in [
+            (
+                "a clean verdict with a critical finding beside a valid one",
+                vec![clean.clone(), forbidden],
+                blocking,
+            ),
+            ("two valid verdicts that differ", vec![clean.clone(), worst], contradicts),
+        ] {
+            let expected = ContractVerdict::Invalid { issues: vec![expected.to_owned()] };
+            assert_eq!(check(pack, &artifacts), expected, "{name}");
+        }
+        assert_eq!(check(pack, &[clean.clone(), clean]), ContractVerdict::Satisfied { index: 1 });
+        let observed = |capability: &str| {
+            json!({"kind": "wr.capability_observation", "capability": capability,
+            "status": "available", "provenance": "probe_step"})
+        };
+        let pack = registry::contract("wr.contracts.capability_observation").unwrap();
+        let both = [observed("delegation"), observed("web_browsing")];
+        assert_eq!(
+            check(pack, &both),
+            ContractVerdict::Satisfied { index: 1 },
+            "two observations are no conflict"
+        );
     }
 
     #[test]

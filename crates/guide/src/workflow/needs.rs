@@ -69,6 +69,11 @@ impl Need<'_> {
         }
     }
 
+    /// Whether the answer approves what the step did, in contrast to giving what it needs.
+    pub const fn is_approval(&self) -> bool {
+        matches!(self.reason, UserOnlyDependency::NeedsUserApproval)
+    }
+
     /// Whether the answer needs words in addition to the decision.
     pub const fn needs_words(&self) -> bool {
         match self.reason {

@@ -132,7 +132,18 @@ fn invalid_resolutions_are_rejected_and_record_nothing() {
         ("an unknown gap", with(closes(&notes), "gapId", json!("gap_unknown")), "no gap with the id"),
         ("no gap at all", with(closes(&notes), "gapId", json!("…")), "no gap with the id"),
         ("no summary", with(closes(&notes), "summary", json!(" ")), "is empty or still the placeholder"),
-        ("an unknown field", with(closes(&notes), "because", json!("x")), "unknown field"),
+        ("an unknown field", with(closes(&notes), "because", json!("x")), "`because` is an unknown field"),
+        // Bug 13b: in the caller's terms.
+        (
+            "an unknown giver",
+            with(closes(&notes), "answeredBy", json!("agent")),
+            r#"`answeredBy` is "agent"; it must be "user" or "coordinator""#,
+        ),
+        (
+            "a number",
+            with(closes(&notes), "summary", json!(3)),
+            "`summary` has the wrong type; it must be a string",
+        ),
         ("what only the user can close", unsigned, "only the user can close"),
         (
             "an answer of the caller's own",
@@ -281,7 +292,7 @@ fn invalid_corrections_are_rejected() {
         ("where there are none", &second, corrects("x"), "has no notes to correct"),
         ("with nothing", &second, corrects(" "), "is empty or still the placeholder"),
         ("with the placeholder", &second, corrects(guide::placeholder::CORRECTION), "still the placeholder"),
-        ("without notes", &second, json!({"kind": "wr.notes_correction"}), "missing field"),
+        ("without notes", &second, json!({"kind": "wr.notes_correction"}), "`notesMarkdown` is missing"),
     ] {
         let before = run.events.len();
         let error = run.try_advance(node, Call::artifact(artifact)).unwrap_err();

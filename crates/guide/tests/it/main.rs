@@ -3,6 +3,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
 
 mod amending;
+mod approvals;
 mod bundles;
 mod compile;
 mod context_keys;

@@ -1,5 +1,6 @@
 //! Answers that a person gave directly, in contrast to claims of the caller (finding G2).
 
+use canon::digest::Digest;
 use guide::engine::{AnswerOutcome, PeopleAnswers, PersonAnswer, Unanswered};
 use guide::record::{
     Autonomy, Block, Blocked, Blocker, BlockerCode, EngineState, EventData, NodeId, OutputPayload,
@@ -169,10 +170,12 @@ fn a_console_answer_counts_for_the_next_attempt_and_the_caller_cannot_override_i
     let next = run.advance(&sloppy, Call::notes("done"));
     assert_eq!(run.pending(&next).as_deref(), Some("end"));
     let last = recorded(&run).pop().unwrap();
+    let notes = json!({"kind": "wr.notes", "notesMarkdown": "done"});
+    let notes = Digest::of_bytes(canon::canonical::string_of(&notes).as_bytes()).to_hex();
     assert_eq!(
         last,
         json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user", "outcome": "given",
-            "answer": "Go ahead.", "provenance": "console", "person": "anna"})
+            "answer": "Go ahead.", "provenance": "console", "person": "anna", "notesSha256": notes})
     );
 }
 

@@ -39,7 +39,8 @@ fn line_of(path: &Path, line: u64, root: &Path) -> CitationFinding {
     }
     match open_regular(&resolved) {
         Ok((file, length)) if length <= MAX_FILE_BYTES => {
-            let lines = count_lines(file, line);
+            // No file has a line 0, so its lines are counted to the end.
+            let lines = count_lines(file, if line == 0 { u64::MAX } else { line });
             if (1..=lines).contains(&line) {
                 CitationFinding::Exists
             } else {
@@ -103,7 +104,8 @@ mod tests {
             ("src/a.rs", 1, F::Exists),
             ("src/a.rs", 3, F::Exists),
             ("src/a.rs", 4, F::NoSuchLine { lines: 3 }),
-            ("src/a.rs", 0, F::NoSuchLine { lines: 0 }),
+            // Bug 13c: the number of lines does not depend on the line that is cited.
+            ("src/a.rs", 0, F::NoSuchLine { lines: 3 }),
             ("src/ended.rs", 3, F::NoSuchLine { lines: 2 }),
             ("empty.rs", 1, F::NoSuchLine { lines: 0 }),
             ("in.rs", 3, F::Exists),

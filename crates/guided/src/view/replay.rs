@@ -6,7 +6,7 @@ use canon::json::{self, Limits};
 use guide::derive;
 use guide::project::arrival::{Skipped, SkippedItem};
 use guide::project::summary::title;
-use guide::project::{RunStatus, current_outputs, is_complete, preferred_tip, run_status};
+use guide::project::{RunStatus, attempt_that_made, current_outputs, is_complete, preferred_tip, run_status};
 use guide::record::budgets::ARTIFACT_BYTES;
 use guide::record::{
     ArtifactRef, Block, Blocker, DivergenceReason, EngineState, GapReason, GapSeverity, NodeId, NodeKind,
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use super::Salvaged;
 use super::steps::{Steps, batches};
-use crate::cut_notes::{attempt_that_made, notes_of};
+use crate::cut_notes::notes_of;
 use crate::verify::{read_verification, verification_artifact};
 
 /// A session with all its runs and turns.

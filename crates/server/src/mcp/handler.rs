@@ -12,7 +12,7 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
     ServerCapabilities, ServerConfig, Tool as ToolEntry, ToolAnnotations,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer};
 use serde_json::Value;
 
 use super::people::AskChannel;
@@ -54,8 +54,12 @@ impl ServerHandler for Mcp {
     ) -> Result<CallToolResponse, ErrorData> {
         let channel = AskChannel::of(&mut request, &context);
         let (name, arguments) = (request.name, request.arguments.unwrap_or_default());
+        let responding = async {
+            self.workspace.known(&context.peer).await;
+            self.respond(&name, arguments, channel).await
+        };
         tokio::select! {
-            response = self.respond(&name, arguments, channel) => Ok(response),
+            response = responding => Ok(response),
             // Even if the client cancelled the call, a question to a person may still be open.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("The call was cancelled.", None)),
         }
@@ -88,17 +92,17 @@ impl ServerHandler for Mcp {
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(prompts::list(&self.startable().await?))
+        Ok(prompts::list(&self.startable(&context.peer).await?))
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(prompts::get(&self.startable().await?, &request)?.into())
+        Ok(prompts::get(&self.startable(&context.peer).await?, &request)?.into())
     }
 
     /// Completions are not supported, and the capabilities do not announce them.
@@ -111,7 +115,7 @@ impl ServerHandler for Mcp {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.workspace.ask(&context.peer).await;
+        self.workspace.known(&context.peer).await;
     }
 
     /// A `tools/call` without a name, or with arguments that are not an object, does not match the library's
@@ -140,7 +144,8 @@ impl ServerHandler for Mcp {
 
 impl Mcp {
     /// The workflows that the caller may start.
-    async fn startable(&self) -> Result<Listing, ErrorData> {
+    async fn startable(&self, peer: &Peer<RoleServer>) -> Result<Listing, ErrorData> {
+        self.workspace.known(peer).await;
         let (service, workspace) = (Arc::clone(&self.service), self.workspace.get());
         let listed = tokio::spawn(async move {
             match service.admit(Tool::StartWorkflow) {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use canon::budget::truncate;
 use canon::digest::Digest;
 use guide::engine::{AnswerOutcome, MAX_ANSWER_BYTES, PeopleAnswers, PersonAnswer, Question, Unanswered};
+use guide::record::budgets::WHOLE_NOTES_BYTES;
 use guided::Questions;
 use guided::api::ContinueRequest;
 use rmcp::RoleServer;
@@ -29,8 +30,6 @@ use tokio::time::Instant;
 
 /// How long a person may take to answer the questions of one call.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// How many bytes of the agent's notes are shown to the person.
-const SHOWN_NOTES: usize = 2000;
 
 /// How the user of a client can be asked.
 pub(super) enum AskChannel {
@@ -199,7 +198,8 @@ fn params(
     }
     if let Some(notes) = request.notes_markdown.as_deref().map(str::trim).filter(|notes| !notes.is_empty()) {
         message.push_str("\n\nWhat the agent submits for this step:\n\n");
-        message.push_str(&guide::render::quoted(&truncate(notes, SHOWN_NOTES), "> "));
+        // All that can be accepted: a person must not approve what they cannot read.
+        message.push_str(&guide::render::quoted(&truncate(notes, WHOLE_NOTES_BYTES), "> "));
     }
     let requested_schema = ElicitationSchema::from_json_schema(form(question)).ok()?;
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
@@ -254,7 +254,15 @@ mod tests {
     use super::*;
 
     fn question(needs_words: bool) -> Question {
-        Question { id: "q".to_owned(), kind: "approval", what: "Go?".to_owned(), caution: "", needs_words }
+        let is_approval = !needs_words;
+        Question {
+            id: "q".to_owned(),
+            kind: "approval",
+            what: "Go?".to_owned(),
+            caution: "",
+            needs_words,
+            is_approval,
+        }
     }
 
     /// Finding G2: only what a person said counts as their answer.

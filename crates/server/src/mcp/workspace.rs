@@ -9,36 +9,47 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::service::Peer;
+use tokio::sync::OnceCell;
 
 /// How long to wait for a client's roots.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The folder, once it is known.
 #[derive(Debug, Default)]
-pub(super) struct DefaultWorkspace(Mutex<Option<PathBuf>>);
+pub(super) struct DefaultWorkspace {
+    folder: Mutex<Option<PathBuf>>,
+    /// Set once the client answered the request for its roots, or the time limit was reached.
+    asked: OnceCell<()>,
+}
 
 impl DefaultWorkspace {
     pub(super) fn of(folder: Option<PathBuf>) -> Self {
-        Self(Mutex::new(folder))
+        Self { folder: Mutex::new(folder), asked: OnceCell::new() }
     }
 
     pub(super) fn get(&self) -> Option<PathBuf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Requests the roots of a client that has them. Without a default, as over HTTP, nothing is requested.
+    /// Waits until the folder is known. The first caller requests the roots of a client that has them: clients send
+    /// their first calls right after `initialized`, and those must not use another folder than the later ones. Without a
+    /// default, as over HTTP, nothing is requested.
+    pub(super) async fn known(&self, peer: &Peer<RoleServer>) {
+        self.asked.get_or_init(|| self.ask(peer)).await;
+    }
+
     #[expect(
         deprecated,
         reason = "clients of the editions before the newest still name their folder this way"
     )]
-    pub(super) async fn ask(&self, peer: &Peer<RoleServer>) {
+    async fn ask(&self, peer: &Peer<RoleServer>) {
         let has_roots = peer.peer_info().is_some_and(|info| info.capabilities.roots.is_some());
         if self.get().is_none() || !has_roots {
             return;
         }
         let Ok(Ok(roots)) = tokio::time::timeout(ANSWER_TIMEOUT, peer.list_roots()).await else { return };
         if let Some(folder) = roots.roots.iter().find_map(|root| folder_of(&root.uri)) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
+            *self.folder.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
         }
     }
 }

@@ -189,8 +189,15 @@ fn gaps(is_complete: bool, open: &OpenGaps) -> String {
 fn next(reply: &Reply) -> String {
     let terminal = reply.blocked.as_ref().is_some_and(|blocked| blocked.retryable != Some(true));
     if terminal {
-        return "You cannot fix this. Do not call again. Tell the user what the blockers say, and wait.\n\n"
-            .to_owned();
+        return match &reply.next_call {
+            Some(back) => call(
+                "This attempt cannot be retried. If only the user can fix a blocker above, tell the user, and wait. Once \
+                 every blocker is fixed, return to the step; call",
+                back,
+            ),
+            None => "This attempt cannot be retried. Tell the user what the blockers say, and wait.\n\n"
+                .to_owned(),
+        };
     }
     let Some(call) = &reply.next_call else {
         if let Some(back) = &reply.return_call {
@@ -254,9 +261,12 @@ fn next(reply: &Reply) -> String {
         );
     }
     if reply.kind == ReplyKind::Blocked {
-        text.push_str(
-            "The `context` and `preferences` of this attempt were kept, but not its notes: send the complete `output` again.",
-        );
+        text.push_str(if lacks_answer(reply) {
+            "The `context` and `preferences` of this attempt were kept. Send the complete `output` again, with the same \
+             notes: an approval counts only for the notes that the person saw."
+        } else {
+            "The `context` and `preferences` of this attempt were kept, but not its notes: send the complete `output` again."
+        });
         if has_placeholder(reply) {
             text.push_str(" Replace each placeholder in angle brackets.");
         }

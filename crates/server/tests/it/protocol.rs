@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _};
-use rmcp::{ServiceExt as _, serve_server};
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ListRootsResult,
+    ProtocolVersion, Root,
+};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RequestContext, RoleClient};
+use rmcp::{ClientHandler, ErrorData, ServiceExt as _, serve_server};
 use serde_json::{Value, json};
 use server::Mcp;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -143,4 +146,37 @@ async fn a_call_without_a_workspace_is_about_the_folder_of_the_client() {
     let client = ().serve(near).await.unwrap();
     client.call_tool(start()).await.unwrap();
     assert!(fake.last().contains(&format!("workspace: Some({:?})", folder.path())), "{}", fake.last());
+}
+
+/// A client with one root, which it tells after a while.
+struct Rooted(String);
+
+#[expect(deprecated, reason = "clients of the editions before the newest still name their folder this way")]
+impl ClientHandler for Rooted {
+    fn get_info(&self) -> ClientConfig {
+        let able = ClientCapabilities::builder().enable_roots().build();
+        ClientConfig::new(able, Implementation::new("rooted", "1"))
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        Ok(ListRootsResult::new(vec![Root::new(self.0.clone())]))
+    }
+}
+
+/// Bug 9: the first call waits for the roots of the client. It is sent right after `initialized`.
+#[tokio::test]
+async fn the_first_call_is_about_the_root_of_the_client() {
+    let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let fake = Arc::new(Fake::default());
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let handler = Mcp::new(fake.clone()).in_folder(Some(folder.path().to_owned()));
+    tokio::spawn(async move {
+        let running = serve_server(handler, far).await.unwrap();
+        running.waiting().await.unwrap();
+    });
+    let client = Rooted(format!("file://{}", root.path().display())).serve(near).await.unwrap();
+    client.call_tool(start()).await.unwrap();
+    assert!(fake.last().contains(&format!("workspace: Some({:?})", root.path())), "{}", fake.last());
 }

@@ -32,6 +32,9 @@ fn guarded() -> Value {
 async fn serve_guarded(directory: &Path) -> Connection {
     fs::create_dir_all(directory.join("flows")).unwrap();
     fs::write(directory.join("flows/guarded.json"), guarded().to_string()).unwrap();
+    let probing = json!({"id": "team.probing", "name": "Probing", "description": "Needs the web.", "version": "1.0.0",
+        "capabilities": {"web_browsing": "required"}, "steps": [{"id": "read", "title": "Read", "prompt": "Read."}]});
+    fs::write(directory.join("flows/probing.json"), probing.to_string()).unwrap();
     serve(directory).await
 }
 
@@ -142,6 +145,16 @@ async fn every_suggested_call_does_what_its_text_says() {
     let returned = make(&connection, &candidates[0]).await;
     assert_eq!(returned.facts["run"]["runId"], started.facts["run"]["runId"]);
 
+    // Bug 8: tokens of two steps of one run. The call returns its latest step and starts no branch.
+    let crossed = json!({"stateToken": started.facts["stateToken"], "ackToken": branch.facts["ackToken"],
+        "intent": "advance", "output": {"notesMarkdown": "Crossed."}});
+    let refused = connection.call("continue_workflow", crossed).await;
+    assert_eq!(refused.facts["code"], "TOKEN_SCOPE_MISMATCH", "{}", refused.text);
+    assert!(refused.text.contains("two positions of one run"), "{}", refused.text);
+    let latest = make(&connection, &of(&refused.facts["details"]["nextCall"])).await;
+    assert_eq!(latest.facts["pending"]["stepId"], "two", "{}", latest.text);
+    assert_eq!(latest.facts["continueToken"], branch.facts["continueToken"], "nothing was changed");
+
     // Tokens of two runs: each call continues its own run.
     let other = start(&connection, "team.two_steps", json!({})).await;
     let mixed = json!({"stateToken": second.facts["stateToken"], "ackToken": other.facts["ackToken"], "intent": "advance",
@@ -185,6 +198,39 @@ async fn every_call_that_an_error_suggests_does_what_it_says() {
     assert!(place.facts.get("blockers").is_none(), "{}", place.text);
     let on = make(&connection, &with_output(&of(&place.facts["nextCall"]), "Done at last.")).await;
     assert_eq!(on.facts["pending"]["stepId"], "two", "{}", on.text);
+
+    // Bug 10: a capability that was not tested, or is not available. The call returns to the step, where a test is
+    // accepted.
+    for (provenance, status, code) in [
+        ("manual_claim", "available", "REQUIRED_CAPABILITY_UNKNOWN"),
+        ("probe_step", "unavailable", "REQUIRED_CAPABILITY_UNAVAILABLE"),
+    ] {
+        let observed = |provenance: &str, status: &str| {
+            json!({"kind": "wr.capability_observation", "capability": "web_browsing", "status": status,
+                "provenance": provenance})
+        };
+        let probe = start(&connection, "team.probing", json!({})).await;
+        let advance = |call: &Suggested, artifact: Value| {
+            let mut call = call.clone();
+            call.arguments["output"] = json!({"artifacts": [artifact]});
+            call
+        };
+        let claim = advance(&of(&probe.facts["nextCall"]), observed(provenance, status));
+        let blocked = make(&connection, &claim).await;
+        assert_eq!(blocked.facts["blockers"]["blockers"][0]["code"], code, "{}", blocked.text);
+        assert!(!blocked.text.contains("Do not call again"), "{}", blocked.text);
+        assert_eq!(suggested(&blocked.text), [of(&blocked.facts["nextCall"])], "{}", blocked.text);
+        let back = make(&connection, &of(&blocked.facts["nextCall"])).await;
+        assert!(back.facts.get("blockers").is_none(), "{}", back.text);
+        let tested = advance(&of(&back.facts["nextCall"]), observed("probe_step", "available"));
+        assert_eq!(make(&connection, &tested).await.facts["pending"]["stepId"], "read", "{}", back.text);
+        let replayed = make(&connection, &claim).await;
+        assert_eq!(
+            (replayed.facts, replayed.text),
+            (blocked.facts, blocked.text),
+            "a replay does not change"
+        );
+    }
 
     // Missing inputs: the suggested context contains placeholders, which are refused.
     let without = start(&connection, "team.guarded", json!({})).await;

@@ -3,6 +3,7 @@
 use canon::canonical;
 use serde_json::{Map, Value};
 
+use super::form::{form, form_of};
 use super::issues::fit;
 use super::{ContractVerdict, check};
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
@@ -78,11 +79,11 @@ pub fn blocker_texts(pack: &ContractPack, problem: Problem<'_>) -> BlockerTexts 
     };
     let opening = match problem {
         Problem::Missing { .. } => {
-            "Make the call in `nextCall` with this in `output.artifacts`, with your own values: "
+            "Make the call in `nextCall` with this in `output.artifacts`, with your own values in place of the placeholders: "
         }
         Problem::Invalid { .. } => {
             "Fix the listed issues, then make the call in `nextCall` with the complete artifact in this form, \
-             with your own values: "
+             with your own values in place of the placeholders: "
         }
     };
     let suggested_fix = match pasteable(pack, SUGGESTED_FIX_BYTES - opening.len()) {
@@ -95,15 +96,15 @@ pub fn blocker_texts(pack: &ContractPack, problem: Problem<'_>) -> BlockerTexts 
     BlockerTexts { message: fit(&message, BLOCKER_MESSAGE_BYTES), suggested_fix }
 }
 
-/// An artifact that matches the contract, as JSON of at most `bytes` bytes: the example, or its required
-/// part. It is never truncated.
+/// The form of an artifact that matches the contract, as JSON of at most `bytes` bytes: with all fields of the
+/// example, or the required ones. It is never truncated.
 pub(super) fn pasteable(pack: &ContractPack, bytes: usize) -> Option<String> {
-    let whole = canonical::to_string(&pack.example).ok()?;
+    let whole = canonical::to_string(&form(pack)).ok()?;
     if whole.len() <= bytes {
         return Some(whole);
     }
     let least = least(&pack.schema, &pack.example);
-    let text = canonical::to_string(&least).ok()?;
+    let text = canonical::to_string(&form_of(&pack.schema, &least)).ok()?;
     let keeps = || matches!(check(pack, std::slice::from_ref(&least)), ContractVerdict::Satisfied { .. });
     (text.len() <= bytes && keeps()).then_some(text)
 }
@@ -179,7 +180,7 @@ mod tests {
     fn every_contract_has_a_complete_and_a_minimal_example_that_fits() {
         for pack in registry::contracts() {
             let name = &pack.contract_ref;
-            let whole = canonical::string_of(&pack.example);
+            let whole = canonical::string_of(&form(pack));
             assert!(whole.len() <= SUGGESTED_FIX_BYTES - 160, "{name}: {} bytes", whole.len());
             let least = least(&pack.schema, &pack.example);
             assert_eq!(check(pack, &[least]), ContractVerdict::Satisfied { index: 0 }, "{name}");
@@ -214,11 +215,11 @@ mod tests {
     #[test]
     fn a_long_example_is_replaced_by_its_required_part_or_omitted() {
         let mut pack = registry::contract("wr.contracts.loop_control").unwrap().clone();
-        pack.example["summary"] = json!("long ".repeat(200));
+        pack.example["metadata"] = json!({"x".repeat(1000): 1});
         let fix = missing_blocker(&pack, &[]).suggested_fix.unwrap();
-        assert!(fix.ends_with(r#": {"decision":"stop","kind":"wr.loop_control"}"#), "{fix}");
+        assert!(fix.ends_with(r#": {"decision":"<continue | stop>","kind":"wr.loop_control"}"#), "{fix}");
 
-        pack.schema = json!({"required": ["summary"]});
+        pack.schema = json!({"required": ["metadata"]});
         let fix = missing_blocker(&pack, &[]).suggested_fix.unwrap();
         assert!(fix.ends_with("The step's prompt shows one."), "{fix}");
     }
