@@ -83,7 +83,7 @@ impl<'u> UrlTemplate<'u> {
                 Part::Placeholder(name) => match value(name) {
                     Some(Value::String(text)) => encode(text, &mut url),
                     Some(number @ (Value::Number(_) | Value::Bool(_))) => {
-                        encode(&number.to_string(), &mut url)
+                        encode(&number.to_string(), &mut url);
                     }
                     Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => return Err(name),
                 },
