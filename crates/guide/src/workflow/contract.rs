@@ -91,7 +91,7 @@ pub fn check(pack: &ContractPack, artifacts: &[Value]) -> ContractVerdict {
         candidates().rfind(|(_, artifact)| matches(artifact))
     } else {
         let agree = contradiction(candidates()).is_none();
-        candidates().last().filter(|_| agree && candidates().all(|(_, artifact)| matches(artifact)))
+        candidates().next_back().filter(|_| agree && candidates().all(|(_, artifact)| matches(artifact)))
     };
     if let Some((index, _)) = last {
         return ContractVerdict::Satisfied { index };
