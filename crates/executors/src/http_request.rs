@@ -239,10 +239,17 @@ async fn attempt(
 }
 
 /// Whether a failed attempt may be repeated: nothing was sent, or a repetition does no harm.
-const fn can_retry(error: &CallError, config: &HttpRequestConfig) -> bool {
+fn can_retry(error: &CallError, config: &HttpRequestConfig) -> bool {
     match error {
         CallError::Unsent(_) => true,
-        CallError::Connect(_) => true,
+        CallError::Connect(cause) => match &**cause {
+            ConnectError::Name(_)
+            | ConnectError::Unreachable(_)
+            | ConnectError::Proxy(_)
+            | ConnectError::Tls(_) => true,
+            // The next attempt would be refused for the same reason.
+            ConnectError::Target(_) | ConnectError::Forbidden => false,
+        },
         CallError::Reply(_) | CallError::HeadTimeout(_) | CallError::BodyTimeout(_) => config.is_repeatable(),
         CallError::Target(_) | CallError::Request(_) | CallError::TooLarge(_) | CallError::Status(_) => false,
     }

@@ -239,10 +239,10 @@ impl Executors {
                     add(&problem.pointer, problem.message);
                 }
             }
-            if let (Some(access), NodeConfig::HttpRequest(config)) = (&self.options.http, &node.config) {
-                if UrlTemplate::parse(&config.url).is_ok_and(|url| !access.allows(&url)) {
-                    add("/url", "the host is not allowed; have the operator add it to `egress.http`".into());
-                }
+            if let (Some(access), NodeConfig::HttpRequest(config)) = (&self.options.http, &node.config)
+                && UrlTemplate::parse(&config.url).is_ok_and(|url| !access.allows(&url))
+            {
+                add("/url", "the host is not allowed; have the operator add it to `egress.http`".into());
             }
             if let (Some(agents), NodeType::Called(CalledType::AgentsRun)) = (&self.options.agents, node.kind)
             {
