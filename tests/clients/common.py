@@ -99,6 +99,7 @@ def receiver():
 
 def save(path, version, clients):
     """Writes the outcome of every method, for the table in docs/conformance.md."""
-    outcomes = {name: outcome for client in clients for name, outcome in client.outcomes.items()}
+    found = {name: outcome for client in clients for name, outcome in client.outcomes.items()}
+    outcomes = {name: outcome for name, outcome in found.items() if not name.startswith("_")}
     with open(path, "w") as file:
         json.dump({"version": version, "outcomes": outcomes}, file)

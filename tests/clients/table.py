@@ -19,7 +19,7 @@ def table(clients):
     lines = [f"| Method | {versions} |", "|---" * (len(clients) + 1) + "|"]
     for name in names:
         outcomes = " | ".join(client["outcomes"].get(name, "") for client in clients)
-        lines.append(f"| `{name}` | {outcomes} |")
+        lines.append(f"| `{name}()` | {outcomes} |")
     works = [sum(outcome == "works" for outcome in client["outcomes"].values()) for client in clients]
     sums = " | ".join(f"{works} of {len(client['outcomes'])} work" for works, client in zip(works, clients))
     return "\n".join([*lines, f"| **all** | {sums} |", ""])
