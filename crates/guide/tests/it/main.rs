@@ -20,3 +20,4 @@ mod registry;
 mod schemas;
 mod tokens;
 mod users;
+mod visits;
