@@ -1,20 +1,19 @@
 //! Work that a step delegates to child sessions.
 //!
-//! The id of a child session is derived from the delegating session, the node at which the step is pending,
-//! and the index of the delegation. So a child that is started twice is found again, and the engine can count
+//! The id of a child session is derived from the delegating session, the node at which the work was handed
+//! out, and the index of the delegation. So a child that is started twice is found again, and the engine can count
 //! the children of a step without storing a list. Another session cannot pass as a child, because callers do
 //! not choose ids.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::derive;
 use crate::interpret::value_at;
-use crate::record::{NodeId, NodeKind, SessionId};
+use crate::record::{NodeId, SessionId};
 use crate::render::resolve;
-use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{DelegatedItems, Delegation, Step};
 use crate::workflow::condition;
 
@@ -22,7 +21,8 @@ use crate::workflow::condition;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildHandle {
     pub parent: SessionId,
-    /// The node at which the delegating step is pending.
+    /// The node at which the work was handed out: that at which the step became pending, or for a list that
+    /// came later the blocked attempt that sent it.
     pub node: NodeId,
     /// The zero-based index of the delegation in its step, or of the item of a parallel `forEach`.
     pub index: usize,
@@ -59,7 +59,7 @@ pub struct ActiveDelegation<'s> {
     pub index: usize,
     pub delegation: &'s Delegation,
     /// The context of the step, with the item if there is one.
-    context: Cow<'s, Map<String, Value>>,
+    context: Arc<Map<String, Value>>,
 }
 
 impl ActiveDelegation<'_> {
@@ -83,23 +83,25 @@ impl ActiveDelegation<'_> {
     }
 }
 
-/// The delegations of a step that apply in this context. A condition that cannot be evaluated does not hold.
+/// The delegations of a step that apply in this context alone. A condition that cannot be evaluated does not
+/// hold. [`Visit::delegations`](crate::visit::Visit::delegations) has those that apply at a node.
 ///
 /// # Errors
 /// The list of a parallel `forEach` that is missing or too long.
-pub fn active_delegations<'s>(
+pub(crate) fn active_delegations<'s>(
     step: &'s Step,
-    context: &'s Map<String, Value>,
+    context: &Map<String, Value>,
 ) -> Result<Vec<ActiveDelegation<'s>>, ListFault<'s>> {
     let holds = |when, context: &Map<String, Value>| condition::evaluate(when, context).unwrap_or(false);
     let mut all = Vec::new();
+    let shared = Arc::new(context.clone());
     for (index, delegation) in step.delegations.iter().enumerate() {
         let runs = |context: &Map<String, Value>| {
             delegation.run_condition.as_ref().is_none_or(|when| holds(when, context))
         };
         let Some(list) = &delegation.for_each else {
             if runs(context) {
-                all.push(ActiveDelegation { index, delegation, context: Cow::Borrowed(context) });
+                all.push(ActiveDelegation { index, delegation, context: Arc::clone(&shared) });
             }
             continue;
         };
@@ -113,7 +115,7 @@ pub fn active_delegations<'s>(
             context.insert(list.item_var.clone(), item.clone());
             context.insert(list.index_var.clone(), index.into());
             if runs(&context) {
-                all.push(ActiveDelegation { index, delegation, context: Cow::Owned(context) });
+                all.push(ActiveDelegation { index, delegation, context: Arc::new(context) });
             }
         }
     }
@@ -146,12 +148,6 @@ impl fmt::Display for ListFault<'_> {
             ),
         }
     }
-}
-
-/// The node whose children count for `node`: the one at which its step became pending. Blocked attempts and
-/// checkpoints of it do not delegate again.
-pub fn delegating_node<'s>(state: &'s SessionState, node: &'s Node) -> &'s Node {
-    state.lineage(node).find(|node| node.kind == NodeKind::Step).unwrap_or(node)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! # Where things are
 //! * [`record`]: the durable types. They define the format.
 //! * [`workflow`]: the authoring format, its compiler, its small languages, and the registries.
+//! * [`visit`]: what was recorded since a step became pending.
 //! * [`interpret`]: selects the next step, including loops. [`engine`]: the events that a call adds.
 //! * [`state`] and [`project`]: the applied state and its views. [`render`]: prompts.
 //! * [`token`], [`mod@derive`]: tokens and ids, all of which can be computed again from the log.
@@ -42,4 +43,5 @@ pub mod snapshot_digest;
 pub mod state;
 pub mod token;
 pub mod verification;
+pub mod visit;
 pub mod workflow;

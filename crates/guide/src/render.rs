@@ -20,6 +20,7 @@ pub use template::resolve;
 use self::requirements::ShownBlockers;
 use crate::interpret::visible_context;
 use crate::record::{Blocker, EngineState, PendingStep};
+use crate::visit::Visit;
 use crate::workflow::compiled::{CompiledWorkflow, ModelTier, Step};
 use crate::workflow::condition;
 
@@ -31,6 +32,8 @@ pub struct PromptInput<'a> {
     pub state: &'a EngineState,
     /// The context of the run.
     pub context: &'a Map<String, Value>,
+    /// What was recorded since the step became pending.
+    pub visit: &'a Visit,
     /// Why the prompt is rendered.
     pub occasion: Occasion<'a>,
     /// The blockers in the same reply: the prompt does not repeat a requirement that they state.
@@ -112,11 +115,11 @@ impl Writer<'_> {
         if self.step.read_only {
             sections.push("**READ-ONLY (System):** do not change files in this step.".to_owned());
         }
-        sections.extend(requirements::delegations(self.step, self.context, shown));
+        sections.extend(requirements::delegations(self.step, self.input.visit, self.context, shown));
         sections.extend(requirements::output(workflow, self.step, self.context, shown));
         sections.extend(requirements::assessments(workflow, self.step, shown));
         sections.extend(requirements::evidence(self.step, shown));
-        sections.extend(requirements::context(self.step, self.context, shown));
+        sections.extend(requirements::context(self.step, self.input.visit, self.context, shown));
         sections.extend(requirements::user(self.step, self.context, shown));
         sections.extend(requirements::notes(self.step, occasion, shown));
         match occasion {

@@ -21,7 +21,7 @@ pub(crate) mod testing;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use canon::digest::Digest;
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ pub use error::{FoldError, FoldErrorCode};
 pub(crate) use records::Ordinal;
 pub use records::{
     Assessment, CapabilityObservation, CapabilityView, Consequence, Context, Divergence, Edge, Gap, Node,
-    Observation, Output, RecordedAdvance, Run, Selected, Trace, Validation,
+    Observation, Output, RecordedAdvance, Run, Selected, SkippedRef, Trace, Validation,
 };
 
 use crate::record::{
@@ -220,9 +220,21 @@ impl SessionState {
         self.node(node_id)?.checkpoints.get(attempt_id).map(|ordinal| self.node_at(*ordinal))
     }
 
-    /// The preferences that apply at a node.
+    /// The preferences that a node was created with or that were set on it.
     pub fn preferences_at(&self, node_id: &NodeId) -> Option<Preferences> {
         self.node(node_id).map(|node| node.preferences)
+    }
+
+    /// The preferences that apply to the next attempt on a node: its own, or the newest of its run where those
+    /// are stricter. A user who lowers the autonomy means the run and not one of its branches, while going back
+    /// to a node must not give it more autonomy than it had.
+    pub fn current_preferences(&self, node: &Node) -> Preferences {
+        let own = node.preferences;
+        let newest = self.run(&node.run_id).map_or(own, |run| run.preferences);
+        Preferences {
+            autonomy: own.autonomy.min(newest.autonomy),
+            risk_policy: own.risk_policy.min(newest.risk_policy),
+        }
     }
 
     /// What is known about a capability at a node.
@@ -234,13 +246,31 @@ impl SessionState {
     pub fn context(&self, run_id: &RunId) -> &Map<String, Value> {
         static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.run(run_id)
-            .and_then(|run| run.context.as_ref())
+            .and_then(|run| run.contexts.last())
             .map_or_else(|| &*EMPTY, |context| &context.values)
+    }
+
+    /// The context that a run was started with.
+    pub fn first_context(&self, run_id: &RunId) -> Option<&Arc<Map<String, Value>>> {
+        self.run(run_id)?.contexts.first().map(|context| &context.values)
+    }
+
+    /// The context that was current when a node was created.
+    pub fn context_of(&self, node: &Node) -> Arc<Map<String, Value>> {
+        self.context_version(node).map(|(_, context)| context.values.clone()).unwrap_or_default()
+    }
+
+    /// The context that was current when a node was created, and the one before it.
+    pub(crate) fn context_version(&self, node: &Node) -> Option<(Option<&Context>, &Context)> {
+        let contexts = &self.run(&node.run_id)?.contexts;
+        let at = contexts.binary_search_by_key(&node.context_index?, |context| context.index).ok()?;
+        let before = at.checked_sub(1).and_then(|before| contexts.get(before));
+        Some((before, contexts.get(at)?))
     }
 
     /// The index of the event that last set the context of a run.
     pub fn context_index(&self, run_id: &RunId) -> Option<EventIndex> {
-        self.run(run_id)?.context.as_ref().map(|context| context.index)
+        self.run(run_id)?.contexts.last().map(|context| context.index)
     }
 
     pub fn output(&self, output_id: &OutputId) -> Option<&Output> {

@@ -1,14 +1,15 @@
 //! Child runs: starts one by its handle, and reads the status of the child runs of a step.
 
 use canon::error::{Envelope, Retry};
-use guide::delegation::{self, ChildHandle};
+use guide::delegation::ChildHandle;
 use guide::engine::EngineErrorCode;
 use guide::interpret::visible_context;
 use guide::project::RunStatus;
-use guide::record::{NodeKind, SessionId};
+use guide::record::SessionId;
 use guide::verification::ChildStatus;
+use guide::visit::Visit;
 use ports::sessions::StoreErrorCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Guided;
 use super::api::{DelegatedRun, NextCall, Reply, StartRequest};
@@ -25,14 +26,16 @@ impl Guided {
         if self.store.revision(handle.parent.clone()).await?.is_none() {
             return Err(refusal::unknown_parent(&handle.parent));
         }
-        let wanted = self.delegated_workflow(handle).await?.ok_or_else(|| not_handed_out(handle))?;
-        if request.workflow_id != wanted {
+        let wanted = self.handed_out(handle).await?.ok_or_else(|| not_handed_out(handle))?;
+        if request.workflow_id != wanted.workflow_id {
             let message = format!(
-                "This child handle is for the workflow `{wanted}`, but the call names `{}`.",
+                "This child handle is for the workflow `{}`, but the call names `{}`.",
+                wanted.workflow_id,
                 request.workflow_id.chars().take(128).collect::<String>()
             );
             return Err(invalid(&message, "Make the call of the delegating step exactly as given."));
         }
+        wanted.check(&request)?;
         let child = handle.session_id();
         request.parent_session_id = Some(handle.parent.clone());
         let started = match self.store.revision(child.clone()).await? {
@@ -57,25 +60,30 @@ impl Guided {
         }
     }
 
-    /// The workflow of a handle, or `None` if no step delegates it.
-    async fn delegated_workflow(&self, handle: &ChildHandle) -> Result<Option<String>, Refusal> {
+    /// The work of a handle, or `None` if no step delegates it.
+    async fn handed_out(&self, handle: &ChildHandle) -> Result<Option<HandedOut>, Refusal> {
         let session = self.sessions.current(&*self.store, &handle.parent).await?;
         let session = session.lock().await;
-        let Some(node) = session.state.node(&handle.node).filter(|node| node.kind == NodeKind::Step) else {
-            return Ok(None);
-        };
-        let Some(run) = session.state.run(&node.run_id) else { return Ok(None) };
+        let state = &session.state;
+        let Some(node) = state.node(&handle.node) else { return Ok(None) };
+        let Some(run) = state.run(&node.run_id) else { return Ok(None) };
         let workflow = self.pinned(run.workflow_hash).await?;
         let snapshot = self.store.snapshot(node.snapshot_ref).await?;
-        let step = snapshot.state().pending().and_then(|pending| workflow.step(&pending.step_id));
-        let delegation = step.and_then(|step| match step.delegations.as_slice() {
-            // The position is that of an item of the list.
-            [one] if one.for_each.as_ref().is_some_and(|list| handle.index < list.max_items as usize) => {
-                Some(one)
-            }
-            delegations => delegations.get(handle.index),
-        });
-        Ok(delegation.map(|delegation| delegation.workflow_id.clone()))
+        let engine = snapshot.state();
+        let Some((pending, (_, stack))) = engine.pending().zip(engine.progress()) else { return Ok(None) };
+        let Some(step) = workflow.step(&pending.step_id) else { return Ok(None) };
+        let context = state.context(&run.id);
+        let visit = Visit::at(state, &workflow, node, engine, context);
+        if visit.delegating_node() != Some(&node.id) {
+            return Ok(None);
+        }
+        let delegations = visit.delegations(step, &visible_context(&workflow, context, stack));
+        let found = delegations.unwrap_or_default().into_iter().find(|one| one.index == handle.index);
+        Ok(found.map(|one| HandedOut {
+            workflow_id: one.delegation.workflow_id.clone(),
+            goal: one.goal(),
+            inputs: one.inputs(),
+        }))
     }
 
     pub(super) async fn child_status(&self, child: &SessionId) -> ChildStatus {
@@ -90,6 +98,32 @@ impl Guided {
             },
             Err(_) => ChildStatus::Unreadable,
         }
+    }
+}
+
+/// One piece of delegated work.
+struct HandedOut {
+    workflow_id: String,
+    goal: String,
+    inputs: Map<String, Value>,
+}
+
+impl HandedOut {
+    /// A run counts for the work that it was started for, so the call must have its goal and inputs.
+    fn check(&self, request: &StartRequest) -> Result<(), Refusal> {
+        let is_goal_changed = request.goal.trim() != self.goal.trim();
+        let changed = self.inputs.iter().find(|(key, value)| request.context.get(*key) != Some(value));
+        let changed_input = changed.map(|(key, _)| format!("context.{key}"));
+        let Some(member) = is_goal_changed.then(|| "goal".to_owned()).or(changed_input) else {
+            return Ok(());
+        };
+        let expected = json!({"goal": self.goal, "context": self.inputs});
+        Err(invalid(
+            &format!("`{member}` is not the one that the delegating step handed out with this child handle."),
+            &format!(
+                "Nothing was started. Make the call of the delegating step exactly as given: {expected}"
+            ),
+        ))
     }
 }
 
@@ -109,20 +143,21 @@ fn not_handed_out(handle: &ChildHandle) -> Refusal {
 /// returns the same.
 pub(super) fn delegated(
     ingredients: &Ingredients<'_>,
-    context: &serde_json::Map<String, Value>,
+    visit: &Visit,
+    context: &Map<String, Value>,
 ) -> Vec<DelegatedRun> {
-    let Ingredients { session, node, workflow, snapshot, .. } = *ingredients;
+    let Ingredients { session, workflow, snapshot, .. } = *ingredients;
     let state = snapshot.state();
     let Some((pending, (_, stack))) = state.pending().zip(state.progress()) else { return Vec::new() };
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let context = visible_context(workflow, context, stack);
-    let at = delegation::delegating_node(&session.state, node);
     // A missing or too long list blocks the step, and nothing is delegated.
-    let handed_out = delegation::active_delegations(step, &context).unwrap_or_default().into_iter();
+    let Some(at) = visit.delegating_node() else { return Vec::new() };
+    let handed_out = visit.delegations(step, &context).unwrap_or_default().into_iter();
     handed_out
         .map(|piece| {
             let parent = session.state.session_id().clone();
-            let handle = ChildHandle { parent, node: at.id.clone(), index: piece.index };
+            let handle = ChildHandle { parent, node: at.clone(), index: piece.index };
             let mut params = json!({
                 "workflowId": piece.delegation.workflow_id,
                 "goal": piece.goal(),

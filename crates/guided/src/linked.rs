@@ -86,7 +86,7 @@ impl Guided {
         let session = session.lock().await;
         let run = first_run(&session.state)?;
         Ok(Standing {
-            link: session.first_context().and_then(|context| link_of(&context)),
+            link: session.state.first_context(&run.id).and_then(|context| link_of(context)),
             status: project::run_status(&session.state, run),
             events: session.state.next_index().0,
             is_complete: run.first_completion().is_some(),

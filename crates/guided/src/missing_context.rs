@@ -2,6 +2,7 @@
 
 use guide::interpret::pointer_key;
 use guide::record::{Block, EngineState, Pointer};
+use guide::visit::Visit;
 use guide::workflow::compiled::{CompiledWorkflow, Count, LoopControl};
 use guide::workflow::context_keys::ContextFault;
 use serde_json::{Map, Value};
@@ -11,8 +12,11 @@ use serde_json::{Map, Value};
 pub(super) fn wanted(
     workflow: &CompiledWorkflow,
     state: &EngineState,
+    visit: &Visit,
     context: &Map<String, Value>,
 ) -> Map<String, Value> {
+    let produced = state.pending().and_then(|pending| workflow.step(&pending.step_id));
+    let produced = |key: &String| produced.is_some_and(|step| step.produces_context.contains_key(key));
     let EngineState::Blocked(state) = state else { return Map::new() };
     let (Block::RetryableBlock { blockers, .. } | Block::TerminalBlock { blockers, .. }) = &state.blocked;
     let pointed: Vec<&str> = blockers
@@ -31,9 +35,12 @@ pub(super) fn wanted(
         .collect();
     let is_pointed_at = |key: &str| pointed.contains(&pointer_key(key).as_str());
     let declared = workflow.declared_keys().iter().filter(|(key, _)| is_pointed_at(key));
-    let declared = declared.filter_map(|(key, declared)| ContextFault::of(key, declared, context));
+    let declared = declared.filter(|(key, declared)| {
+        let is_earlier = produced(key) && !visit.has(key);
+        is_earlier || ContextFault::of(key, declared, context).is_some()
+    });
     let mut wanted: Map<String, Value> =
-        declared.map(|fault| (fault.key, Value::String(fault.placeholder))).collect();
+        declared.map(|(key, declared)| (key.clone(), declared.placeholder(key).into())).collect();
     for definition in &workflow.loops {
         let (key, placeholder) = match &definition.control {
             LoopControl::ForEach { items, .. } => (items, "<a list>"),

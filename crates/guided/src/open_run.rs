@@ -84,7 +84,8 @@ impl Guided {
             EngineState::Init | EngineState::Running(_) | EngineState::Complete => false,
         };
         let context = state.context(&run.id);
-        let waits = is_stuck || awaits_user(&workflow, engine, context, tip.preferences.autonomy);
+        let waits =
+            is_stuck || awaits_user(&workflow, engine, context, state.current_preferences(tip).autonomy);
         let Some(resume_call) = rehydrate_call(&session, &keyring, tip) else { return Ok(None) };
         Ok(Some(OpenRun {
             run: run_words(&session, run, tip, &workflow, engine),

@@ -79,7 +79,7 @@ impl Guided {
                 artifacts: request.artifacts.clone(),
             },
             context: request.context.clone(),
-            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            preferences: request.preferences.map(|delta| delta.over(session.state.current_preferences(node))),
             people: PeopleAnswers::default(),
             verification: None,
             now_ms: 0,

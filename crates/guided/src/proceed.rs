@@ -104,7 +104,7 @@ impl Guided {
             snapshot: snapshot.state(),
             output: Output { notes_markdown: request.notes_markdown, artifacts: request.artifacts },
             context: request.context,
-            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            preferences: request.preferences.map(|delta| delta.over(session.state.current_preferences(node))),
             people,
             verification,
             now_ms: self.clock.now_ms(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use guide::derive;
 use guide::interpret::visible_context;
-use guide::project::arrival::{self, SkippedItem, StepPlace};
+use guide::project::arrival::{self, StepPlace};
 use guide::project::preferred_tip;
 use guide::project::recap::{
     BranchSummary, RecapEntry, ancestor_recap, branch_summary, has_moved_on, is_newest_place,
@@ -15,6 +15,7 @@ use guide::record::{
 use guide::render::{self, Citing, Occasion, PromptInput, Recovery};
 use guide::state::{Node, Run, SessionState};
 use guide::token::{self, AckPayload, CheckpointPayload, Keyring, Position, StatePayload, Token};
+use guide::visit::Visit;
 use guide::workflow::compiled::{CompiledWorkflow, Step};
 use guide::workflow::needs::needs;
 use serde_json::{Map, Value, json};
@@ -57,9 +58,14 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
     let state = snapshot.state();
     // A replay uses the context of the time of the call. A rehydrate call uses the current context.
     let context: Arc<Map<String, Value>> = match moment {
-        Moment::Start | Moment::Advance => session.context_of(node),
+        Moment::Start | Moment::Advance => session.state.context_of(node),
         Moment::Return => Arc::new(session.state.context(&run.id).clone()),
     };
+    let preferences = match moment {
+        Moment::Start | Moment::Advance => node.preferences,
+        Moment::Return => session.state.current_preferences(node),
+    };
+    let visit = Visit::at(&session.state, workflow, node, state, &context);
     let recovery = (moment == Moment::Return).then(|| recovery(ingredients));
     let occasion = match (&recovery, moment) {
         (Some(recovery), _) => Occasion::Return(recovery),
@@ -70,14 +76,21 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         EngineState::Blocked(guide::record::Blocked { blocked, .. }) => blocked.blockers().blockers(),
         EngineState::Init | EngineState::Running(_) | EngineState::Complete => &[],
     };
-    let pending = render::pending(PromptInput { workflow, state, context: &context, occasion, blockers })
-        .map(|step| PendingStep {
-            step_id: step.step_id,
-            title: step.title,
-            prompt: step.prompt,
-            agent_role: step.agent_role,
-            model_tier: step.model_tier,
-        });
+    let pending = render::pending(PromptInput {
+        workflow,
+        state,
+        context: &context,
+        visit: &visit,
+        occasion,
+        blockers,
+    })
+    .map(|step| PendingStep {
+        step_id: step.step_id,
+        title: step.title,
+        prompt: step.prompt,
+        agent_role: step.agent_role,
+        model_tier: step.model_tier,
+    });
     let terminal = matches!(
         state,
         EngineState::Blocked(guide::record::Blocked { blocked: Block::TerminalBlock { .. }, .. })
@@ -92,12 +105,12 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         NextIntent::AwaitUserConfirmation
     } else if moment == Moment::Return {
         NextIntent::RehydrateOnly
-    } else if awaits_user(workflow, state, &context, node.preferences.autonomy) {
+    } else if awaits_user(workflow, state, &context, preferences.autonomy) {
         NextIntent::AwaitUserConfirmation
     } else {
         NextIntent::PerformPendingThenContinue
     };
-    let wanted = missing_context::wanted(workflow, state, &context);
+    let wanted = missing_context::wanted(workflow, state, &visit, &context);
     let advance_call = tokens.short.as_ref().map(|token| {
         let mut params = json!({"continueToken": token, "intent": "advance"});
         if !wanted.is_empty() {
@@ -119,37 +132,33 @@ pub(super) fn reply(ingredients: &Ingredients<'_>) -> Reply {
         checkpoint_token: tokens.checkpoint,
         is_complete,
         pending,
-        preferences: node.preferences,
+        preferences,
         next_intent,
         next_call,
         latest_call: latest_call(ingredients),
         token_note: TOKEN_NOTE,
         blocked,
         verification: None,
-        delegations: children::delegated(ingredients, &context),
+        delegations: children::delegated(ingredients, &visit, &context),
         return_call: session
             .state
             .parent_session_id()
             .filter(|_| is_complete)
             .map(|parent| NextCall { tool: "resume_session", params: json!({"sessionId": parent}) }),
         step_context: step_context(node),
-        skipped: skipped(ingredients, &context),
+        skipped: skipped(ingredients),
         open_gaps: gaps::open(ingredients),
         warnings,
     }
 }
 
 /// The steps that were skipped before a node. They are recorded, so a rehydrate call returns the same.
-fn skipped(ingredients: &Ingredients<'_>, context: &Map<String, Value>) -> Vec<SkippedWords> {
-    let Ingredients { session, node, workflow, snapshot, .. } = *ingredients;
-    let stack = snapshot.state().progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
-    let context = visible_context(workflow, context, stack);
+fn skipped(ingredients: &Ingredients<'_>) -> Vec<SkippedWords> {
+    let Ingredients { session, node, workflow, .. } = *ingredients;
     let skipped = arrival::skipped_before(&session.state, workflow, node).into_iter();
     let words = skipped.map(|skipped| SkippedWords {
-        id: match skipped.item {
-            SkippedItem::Step(id) | SkippedItem::Loop(id) => id,
-        },
-        title: render::one_line(&render::resolve(&skipped.title, &context)),
+        id: skipped.item.id().to_owned(),
+        title: skipped.title,
         keys: skipped
             .keys
             .into_iter()
@@ -166,7 +175,7 @@ pub(super) fn run_words(
     workflow: &CompiledWorkflow,
     state: &EngineState,
 ) -> RunWords {
-    let context = session.context_of(node);
+    let context = session.state.context_of(node);
     let goal = context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned();
     let steps = u32::try_from(workflow.steps.len()).unwrap_or(u32::MAX);
     let shown: String = goal.chars().take(GOAL_CHARACTERS).collect();

@@ -1,6 +1,6 @@
 //! A cache of folded sessions. After the first read, only new events are folded.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use guide::plan::{AppendPlan, Planned};
@@ -9,7 +9,6 @@ use guide::state::{Node, Run, SessionState};
 use guide::token::{Position, ShortToken};
 use ports::blocking;
 use ports::sessions::{Cursor, Loaded, PositionKey, Projection, SessionStore, positions_of};
-use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::Refusal;
@@ -23,8 +22,6 @@ const FOLDED_HERE: usize = 256;
 pub(super) struct Session {
     pub(super) state: SessionState,
     pub(super) cursor: Cursor,
-    /// All contexts by the index of the event that set them. A replay uses the context that was current at that time.
-    contexts: BTreeMap<EventIndex, Arc<Map<String, Value>>>,
     /// The node that an event created.
     nodes: HashMap<EventIndex, NodeId>,
 }
@@ -51,7 +48,6 @@ impl Session {
         Self {
             state: SessionState::new(id.clone()),
             cursor: Cursor::start(id.clone()),
-            contexts: BTreeMap::new(),
             nodes: HashMap::new(),
         }
     }
@@ -71,19 +67,11 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps what the state does not contain: earlier contexts, and which event created which node.
+    /// Keeps what the state does not contain: which event created which node.
     fn note(&mut self, events: &[Event]) {
         for event in events {
-            match &event.data {
-                EventData::ContextSet { context, .. } => {
-                    self.contexts.insert(event.event_index, Arc::new(context.clone()));
-                }
-                EventData::NodeCreated { .. } => {
-                    if let Some(node_id) = event.scope.node_id() {
-                        self.nodes.insert(event.event_index, node_id.clone());
-                    }
-                }
-                _ => {}
+            if let (EventData::NodeCreated { .. }, Some(node_id)) = (&event.data, event.scope.node_id()) {
+                self.nodes.insert(event.event_index, node_id.clone());
             }
         }
     }
@@ -110,21 +98,6 @@ impl Session {
     pub(super) async fn reread(&mut self, store: &dyn SessionStore) {
         let id = self.state.session_id().clone();
         *self = Self::read(store, &id).await.unwrap_or_else(|_| Self::unread(&id));
-    }
-
-    /// The context that was current when a node was created.
-    pub(super) fn context_of(&self, node: &Node) -> Arc<Map<String, Value>> {
-        let context = match node.parent {
-            // The root is created before the first context is set.
-            None => self.contexts.values().next(),
-            Some(_) => node.context_index.and_then(|index| self.contexts.get(&index)),
-        };
-        context.cloned().unwrap_or_default()
-    }
-
-    /// The context that the session was started with.
-    pub(super) fn first_context(&self) -> Option<Arc<Map<String, Value>>> {
-        self.contexts.values().next().cloned()
     }
 
     /// The position of a short token, by the event that created its node.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use guide::delegation::{ChildHandle, delegating_node};
+use guide::delegation::ChildHandle;
 use guide::engine::{self, Advance, Output, PeopleAnswers};
 use guide::project::{attempt_that_made, current_outputs};
 use guide::record::{
@@ -25,6 +25,7 @@ use guide::verification::{
     CitationFinding, CitationResult, CommandOutcome, CommandResult, DelegationResult, Verification,
     VerificationRequest,
 };
+use guide::visit::Visit;
 use guide::{derive, record};
 use ports::blocking;
 use ports::sessions::SessionStore;
@@ -276,12 +277,17 @@ impl Guided {
                 artifacts: request.artifacts.clone(),
             },
             context: request.context.clone(),
-            preferences: request.preferences.map(|delta| delta.over(node.preferences)),
+            preferences: request.preferences.map(|delta| delta.over(session.state.current_preferences(node))),
             people: people.clone(),
             verification: None,
             now_ms: 0,
         });
-        let delegating = delegating_node(&session.state, node).id.clone();
+        // Work that this attempt hands out itself is named by the node that the attempt leads to.
+        let context = session.state.context(&run.id);
+        let visit = Visit::at(&session.state, &workflow, node, snapshot.state(), context);
+        let delegating = visit.delegating_node().cloned().unwrap_or_else(|| {
+            derive::advance_node_id(session.state.session_id(), &run.id, &node.id, attempt_id)
+        });
         Ok(wanted.ok().flatten().map(|wanted| (wanted, workspace_of(&session.state), delegating)))
     }
 }

@@ -14,7 +14,6 @@ use super::people::{self, PeopleAnswers};
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context, verify};
-use crate::delegation;
 use crate::derive::{self, Cause};
 use crate::interpret::{self, OnObstacle, SelectionInput, visible_context};
 use crate::project::open_gaps;
@@ -29,6 +28,7 @@ use crate::record::{
 };
 use crate::state::{Node, Run, SessionState};
 use crate::verification::Verification;
+use crate::visit::Visit;
 use crate::workflow::compiled::{CompiledWorkflow, Step};
 
 /// The input of [`advance`].
@@ -66,6 +66,13 @@ pub struct Output {
     pub artifacts: Vec<Value>,
 }
 
+impl Advance<'_> {
+    /// The preferences that this attempt is evaluated with.
+    pub(super) fn effective_preferences(&self, node: &Node) -> Preferences {
+        self.preferences.unwrap_or_else(|| self.state.current_preferences(node))
+    }
+}
+
 /// Evaluates an attempt: the result is the next step, or a blocked attempt that says what is missing.
 ///
 /// For a step that demands evidence, [`required_verification`](super::required_verification) returns what the
@@ -76,9 +83,20 @@ pub struct Output {
 pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     let state = request.state;
     let judged = EvaluatedAttempt::of(request)?;
-    let demand = judged.demand(request);
-    let EvaluatedAttempt { node, run, step, preferences, merged, artifacts, values, notes, mut evidence } =
-        judged;
+    let demand = judged.demand();
+    let resent_keys = judged.resent_keys(request);
+    let EvaluatedAttempt {
+        node,
+        run,
+        step,
+        preferences,
+        merged,
+        artifacts,
+        values,
+        notes,
+        mut evidence,
+        delegations: _,
+    } = judged;
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     if let Some(demand) = &demand {
         match &request.verification {
@@ -95,11 +113,13 @@ pub fn advance(request: &Advance<'_>) -> Result<Additions, EngineError> {
     let resolutions = amend::resolutions(state, run, request.workflow, &values)?;
     let correction = amend::correction(request, node, current, &values)?;
 
-    let wanted = request.preferences.filter(|wanted| *wanted != node.preferences);
+    let wanted = request.preferences.filter(|wanted| *wanted != state.current_preferences(node));
     let exceeded = wanted.and_then(|wanted| exceeded_recommendation(request.workflow, wanted));
     let mut changes = Changes {
         context: merged.clone().filter(|merged| merged != state.context(&run.id)),
-        preferences: wanted,
+        resent_keys,
+        // A branch from an earlier node records that stricter preferences of the run apply to it.
+        preferences: Some(preferences).filter(|preferences| *preferences != node.preferences),
         gaps: exceeded.map(GapFacts::beyond_recommendation).into_iter().collect(),
     };
     let attempt = Attempt { state, node, run, attempt_id: request.attempt_id, now_ms: request.now_ms };
@@ -156,6 +176,8 @@ pub(super) struct EvaluatedAttempt<'a> {
     values: Vec<Value>,
     pub(super) notes: Option<KeptNotes<'a>>,
     pub(super) evidence: Evidence,
+    /// Index and workflow of each delegation that applies.
+    pub(super) delegations: Vec<(usize, String)>,
 }
 
 impl<'a> EvaluatedAttempt<'a> {
@@ -173,19 +195,44 @@ impl<'a> EvaluatedAttempt<'a> {
             .step(&pending.step_id)
             .ok_or(EngineError::Inconsistent { reason: "the pending step is not in the pinned workflow" })?;
 
-        let preferences = request.preferences.unwrap_or(node.preferences);
+        let preferences = request.effective_preferences(node);
         let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
         let notes_digest = KeptNotes::digest(notes.as_ref());
         let mut artifacts = evidence::measure(people::claimed(request.output.artifacts.clone()))?;
         // The host wrote it, so the caller's limit does not apply.
         artifacts.append(&mut evidence::measure(request.people.artifacts(notes_digest))?);
         let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
-        let merged = match &request.context {
-            Some(delta) => Some(context::merge(state.context(&run.id), delta)?),
+        let before = state.context(&run.id);
+        let mut merged = match &request.context {
+            Some(delta) => Some(context::merge(before, delta)?),
             None => None,
         };
-        let current = merged.as_ref().unwrap_or_else(|| state.context(&run.id));
         let stack = stack_of(request);
+        let visit = Visit::at(state, request.workflow, node, request.snapshot, before);
+        if let Some(after) = &merged {
+            let (before, after) = (
+                visible_context(request.workflow, before, stack),
+                visible_context(request.workflow, after, stack),
+            );
+            if let Some(key) = visit.replaced_list(step, &before, &after) {
+                return Err(EngineError::HandedOutList { key: key.to_owned() });
+            }
+        }
+        let update = ContextUpdate {
+            declared: request.workflow.declared_keys(),
+            context: before,
+            sent: request.context.as_ref(),
+            visit: &visit,
+            autonomy: preferences.autonomy,
+        };
+        // A run that never stops continues without the keys that were not sent. Their earlier values must not
+        // decide which steps it skips.
+        let context = merged.as_ref().unwrap_or(before);
+        let earlier = ContextUpdate { context, ..update }.earlier_keys(step);
+        if preferences.autonomy == Autonomy::FullAutoNeverStop && !earlier.is_empty() {
+            merged.get_or_insert_with(|| before.clone()).retain(|key, _| !earlier.contains(key));
+        }
+        let current = merged.as_ref().unwrap_or(before);
         let visible = visible_context(request.workflow, current, stack);
         let known = |capability| state.capability_at(&node.id, capability).strong.map(|seen| seen.status);
         let innermost = stack.last().map(|frame| &frame.loop_id);
@@ -193,18 +240,14 @@ impl<'a> EvaluatedAttempt<'a> {
         // recorded.
         let kept = notes.as_ref().map(|notes| notes.judged(preferences.autonomy));
         let mut evidence = evidence::judge(request.workflow, step, innermost, kept, &values, &visible, known);
-        evidence.take_context(
-            step,
-            &ContextUpdate {
-                declared: request.workflow.declared_keys(),
-                context: current,
-                sent: request.context.as_ref(),
-                autonomy: preferences.autonomy,
-            },
-        );
-        if let Err(fault) = delegation::active_delegations(step, &visible) {
+        evidence.take_context(step, &ContextUpdate { context: current, ..update });
+        // An invalid list is a reason to block, and nothing is delegated.
+        let delegations = visit.delegations(step, &visible).unwrap_or_else(|fault| {
             evidence.reasons.push(verify::list_reason(fault, &step.step_id));
-        }
+            Vec::new()
+        });
+        let delegations =
+            delegations.iter().map(|one| (one.index, one.delegation.workflow_id.clone())).collect();
         evidence.reasons.extend(notes.as_ref().and_then(|notes| notes.too_long(&step.step_id)));
         let lacks_notes =
             evidence.reasons.iter().any(|reason| matches!(reason.reason, BlockReason::MissingNotes { .. }));
@@ -216,19 +259,17 @@ impl<'a> EvaluatedAttempt<'a> {
             notes: (!lacks_notes).then_some(notes_digest),
         };
         evidence.take_answers(step, &answered, &visible, preferences.autonomy);
-        Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence })
+        Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence, delegations })
     }
 
-    /// The delegations that apply in the context after the attempt: index and workflow of each.
-    pub(super) fn active_delegations(&self, request: &Advance<'_>) -> Vec<(usize, String)> {
-        if self.step.delegations.is_empty() {
-            return Vec::new();
-        }
-        let current = self.merged.as_ref().unwrap_or_else(|| request.state.context(&self.run.id));
-        let visible = visible_context(request.workflow, current, stack_of(request));
-        // An invalid list is reported as a separate reason to block.
-        let active = delegation::active_delegations(self.step, &visible).unwrap_or_default();
-        active.iter().map(|one| (one.index, one.delegation.workflow_id.clone())).collect()
+    /// The keys of the step that the caller sent with the value that they already had.
+    fn resent_keys(&self, request: &Advance<'_>) -> Vec<String> {
+        let before = request.state.context(&self.run.id);
+        let sent = request.context.iter().flatten();
+        let resent = sent.filter(|(key, value)| {
+            self.step.produces_context.contains_key(*key) && before.get(*key) == Some(value)
+        });
+        resent.map(|(key, _)| key.clone()).collect()
     }
 }
 
@@ -259,6 +300,8 @@ struct Attempt<'a> {
 /// What an attempt changes, whether or not its step is accepted.
 struct Changes {
     context: Option<Map<String, Value>>,
+    /// The keys of the step that were sent with the value that they already had.
+    resent_keys: Vec<String>,
     preferences: Option<Preferences>,
     /// The reasons that the session continues in spite of.
     gaps: Vec<GapFacts>,
@@ -325,7 +368,12 @@ impl Attempt<'_> {
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
         self.add_gaps(&mut ledger, changes.gaps, Vec::new(), &recorded);
-        self.add_context(&mut ledger, changes.context);
+        // The visit goes on, so the log has to say which keys it need not send again.
+        let context = changes.context.or_else(|| {
+            let current = || self.state.context(&self.run.id).clone();
+            (!changes.resent_keys.is_empty()).then(current)
+        });
+        self.add_context(&mut ledger, context, changes.resent_keys);
         self.add_observations(&mut ledger, evidence);
         self.add_node(&mut ledger, &to, NodeKind::BlockedAttempt, &snapshot, recorded);
         self.add_preferences(&mut ledger, &to, changes.preferences);
@@ -361,7 +409,7 @@ impl Attempt<'_> {
         let open_critical_gaps =
             changes.open_critical_gaps(self.run.open_critical_gaps, &success.resolutions);
         self.add_gaps(&mut ledger, changes.gaps, success.resolutions, &recorded);
-        self.add_context(&mut ledger, changes.context);
+        self.add_context(&mut ledger, changes.context, Vec::new());
         self.add_observations(&mut ledger, evidence);
         for (index, divergence) in evidence.divergences.iter().enumerate() {
             let divergence_id = derive::divergence_id(self.attempt_id, index);
@@ -442,7 +490,12 @@ impl Attempt<'_> {
         )
     }
 
-    fn add_context(&self, ledger: &mut Ledger, context: Option<Map<String, Value>>) {
+    fn add_context(
+        &self,
+        ledger: &mut Ledger,
+        context: Option<Map<String, Value>>,
+        resent_keys: Vec<String>,
+    ) {
         if let Some(context) = context {
             let context_id = derive::context_id(Cause::Attempt(self.attempt_id));
             ledger.add(
@@ -452,6 +505,7 @@ impl Attempt<'_> {
                     context_id: context_id.clone(),
                     context,
                     source: ContextSource::AgentDelta,
+                    resent_keys,
                 },
             );
         }
@@ -674,11 +728,10 @@ pub(super) fn add_trace(
     mut entries: Vec<TraceEntry>,
 ) {
     let first = derive::trace_id(cause);
-    // The budget is 25 entries and 8192 bytes per event. Entries this short stay within both.
     for entry in &mut entries {
         entry.summary = budget::truncate(&entry.summary, TRACE_BYTES / TRACE_ENTRIES / 2).into_owned();
     }
-    for (number, chunk) in entries.chunks(TRACE_ENTRIES).enumerate() {
+    for (number, chunk) in within_budget(entries).into_iter().enumerate() {
         let trace_id = match number {
             0 => first.clone(),
             _ => TraceId::derived(&["more", first.as_str(), &number.to_string()]),
@@ -686,9 +739,29 @@ pub(super) fn add_trace(
         ledger.add(
             Scope::Node(run.clone(), node.clone()),
             &[trace_id.as_str()],
-            EventData::DecisionTraceAppended { trace_id: trace_id.clone(), entries: chunk.to_vec() },
+            EventData::DecisionTraceAppended { trace_id: trace_id.clone(), entries: chunk },
         );
     }
+}
+
+/// Divides entries into events of at most 25 entries and 8192 bytes.
+fn within_budget(entries: Vec<TraceEntry>) -> Vec<Vec<TraceEntry>> {
+    let mut chunks: Vec<Vec<TraceEntry>> = Vec::new();
+    let mut bytes = 0;
+    for entry in entries {
+        let more = canon::canonical::to_string(&entry).map_or(0, |text| text.len() + 1);
+        match chunks.last_mut() {
+            Some(chunk) if chunk.len() < TRACE_ENTRIES && bytes + more < TRACE_BYTES => {
+                bytes += more;
+                chunk.push(entry);
+            }
+            Some(_) | None => {
+                bytes = more;
+                chunks.push(vec![entry]);
+            }
+        }
+    }
+    chunks
 }
 
 fn changed(from: Preferences, to: Preferences) -> Vec<PreferenceChange> {

@@ -52,6 +52,9 @@ pub enum EngineError {
         /// The newest open gaps of the run, up to a limit.
         open: Vec<GapId>,
     },
+    /// The call replaces a list whose items were already delegated.
+    #[error("The items of the context key `{key}` were already delegated; this step cannot change the list")]
+    HandedOutList { key: String },
     /// The step was blocked too often in a row.
     #[error("this step was blocked {count} times in a row")]
     TooManyBlocks { count: u32 },
@@ -84,6 +87,7 @@ impl EngineError {
             | Self::ReservedContextKey { .. }
             | Self::Artifact { .. }
             | Self::InvalidAmendment { .. }
+            | Self::HandedOutList { .. }
             | Self::MissingInputs { .. }
             | Self::UnknownGap { .. } => EngineErrorCode::Validation,
             Self::TooManyBlocks { .. } | Self::TerminalBlock | Self::CannotBegin { .. } | Self::Complete => {
@@ -126,6 +130,12 @@ impl EngineError {
                 };
                 envelope.suggest(suggestion)
             }
+            Self::HandedOutList { key } => envelope
+                .suggest(format!(
+                    "Nothing was recorded. Finish the runs under DELEGATED RUNS, and advance without `{key}` in `context`. To \
+                     delegate another list, rehydrate the step that sent the list, and advance it with the other one."
+                ))
+                .detail("key", key.as_str()),
             Self::TooManyBlocks { count } => envelope
                 .suggest(
                     "Nothing was recorded, including `context` and `preferences`. Do not repeat the same \

@@ -14,8 +14,9 @@ use crate::record::{
     ProbeDetail, Provenance, StepName, UseDetail, UseResult, ValidationResult,
 };
 use crate::verification;
+use crate::visit::Visit;
 use crate::workflow::compiled::{CapabilityNeed, CompiledWorkflow, LoopControl, Step};
-use crate::workflow::context_keys::{self, ContextFault, ContextKeys};
+use crate::workflow::context_keys::{ContextFault, ContextKeys, ContextType, FaultKind};
 use crate::workflow::contract::{self, ContractVerdict, assessment};
 use crate::workflow::criteria;
 use crate::workflow::needs::Giver;
@@ -74,7 +75,29 @@ pub(super) struct ContextUpdate<'a> {
     pub(super) context: &'a Map<String, Value>,
     /// The changes that the attempt sent.
     pub(super) sent: Option<&'a Map<String, Value>>,
+    /// What was recorded since the step became pending.
+    pub(super) visit: &'a Visit,
     pub(super) autonomy: Autonomy,
+}
+
+impl ContextUpdate<'_> {
+    /// The fault of a key that the step produces. A value counts only if it was sent in this visit of the step:
+    /// otherwise a forgotten key would be decided by an earlier pass or another branch.
+    pub(super) fn produced_fault(&self, key: &str, declaration: &ContextType) -> Option<ContextFault> {
+        let Self { context, sent, visit, .. } = self;
+        let is_sent = sent.is_some_and(|sent| sent.contains_key(key)) || visit.has(key);
+        let earlier = context.get(key).filter(|_| !is_sent);
+        ContextFault::of(key, declaration, context)
+            .or_else(|| earlier.map(|value| ContextFault::earlier(key, declaration, value)))
+    }
+
+    /// The keys that the step produces and whose value was not sent in this visit.
+    pub(super) fn earlier_keys(&self, step: &Step) -> Vec<String> {
+        let faults =
+            step.produces_context.iter().filter_map(|(key, declared)| self.produced_fault(key, declared));
+        let earlier = faults.filter(|fault| matches!(fault.kind, FaultKind::Earlier { .. }));
+        earlier.map(|fault| fault.key).collect()
+    }
 }
 
 /// Measures the artifacts that a caller sends, and rejects invalid ones.
@@ -288,15 +311,15 @@ impl Evidence {
     /// session that never stops discloses only what this call sent, because earlier values are already
     /// disclosed.
     pub(super) fn take_context(&mut self, step: &Step, judged: &ContextUpdate<'_>) {
-        let ContextUpdate { declared, context, sent, autonomy } = *judged;
+        let ContextUpdate { declared, context, sent, autonomy, visit: _ } = *judged;
         let mut reasons = Vec::new();
-        for fault in context_keys::faults(&step.produces_context, context) {
-            let near = fault.found.is_none().then(|| near_miss(&fault.key, declared, context)).flatten();
+        let produced = step.produces_context.iter();
+        for fault in produced.filter_map(|(key, declaration)| judged.produced_fault(key, declaration)) {
+            let near = (!fault.is_invalid()).then(|| near_miss(&fault.key, declared, context)).flatten();
             let hint = near.map_or_else(String::new, |near| {
                 format!(" The context has `{near}`; the key must be spelled `{}`.", fault.key)
             });
-            let why =
-                format!("Step `{}` must send it, because later steps depend on it.{hint}", step.step_id);
+            let why = format!("Step `{}` must send it each time it is done.{hint}", step.step_id);
             reasons.push(Reason::of_context(&fault, &why, &step.step_id));
         }
         let others = declared.iter().filter(|(key, _)| !step.produces_context.contains_key(*key));
@@ -304,7 +327,7 @@ impl Evidence {
             let is_reported =
                 autonomy != Autonomy::FullAutoNeverStop || sent.is_some_and(|sent| sent.contains_key(key));
             let fault = ContextFault::of(key, declaration, context);
-            if let Some(fault) = fault.filter(|fault| is_reported && fault.found.is_some()) {
+            if let Some(fault) = fault.filter(|fault| is_reported && fault.is_invalid()) {
                 reasons.push(Reason::of_context(&fault, "A later step reads it.", &step.step_id));
             }
         }

@@ -235,7 +235,7 @@ fn provenance(answer: &Value) -> AnswerProvenance {
 pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     let state = request.state;
     let Some((node, step)) = pending(state, request) else { return Ok(Vec::new()) };
-    let preferences = request.preferences.unwrap_or(node.preferences);
+    let preferences = request.effective_preferences(node);
     let before = state.context(&node.run_id);
     let merged = request.context.as_ref().map(|delta| context::merge(before, delta)).transpose()?;
     let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();

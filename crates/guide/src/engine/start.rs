@@ -50,7 +50,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
     // A rejected start records nothing, so a value of the wrong type is rejected at any level of autonomy.
     let never_stops = preferences.autonomy == Autonomy::FullAutoNeverStop;
     let is_refused = |fault: &ContextFault| {
-        fault.found.is_some() || (!never_stops && request.workflow.inputs.contains_key(&fault.key))
+        fault.is_invalid() || (!never_stops && request.workflow.inputs.contains_key(&fault.key))
     };
     let faults = context_keys::faults(request.workflow.declared_keys(), &initial);
     let (faults, missing): (Vec<_>, Vec<_>) = faults.into_iter().partition(is_refused);
@@ -132,6 +132,7 @@ pub fn start(request: Start<'_>) -> Result<Additions, EngineError> {
             context_id: context_id.clone(),
             context: initial,
             source: ContextSource::Initial,
+            resent_keys: Vec::new(),
         },
     );
     for (key, value) in request.observations {

@@ -27,7 +27,7 @@ pub fn required_verification(request: &Advance<'_>) -> Result<Option<Verificatio
         return Ok(None);
     }
     let judged = EvaluatedAttempt::of(request)?;
-    let Some(demand) = judged.demand(request) else { return Ok(None) };
+    let Some(demand) = judged.demand() else { return Ok(None) };
     if judged.evidence.blocks(judged.preferences) {
         return Ok(None);
     }
@@ -50,8 +50,8 @@ pub(super) struct Demand<'s> {
 
 impl<'a> EvaluatedAttempt<'a> {
     /// What must be verified for this attempt; `None` for most steps.
-    pub(super) fn demand(&self, request: &Advance<'_>) -> Option<Demand<'a>> {
-        let delegations = self.active_delegations(request);
+    pub(super) fn demand(&self) -> Option<Demand<'a>> {
+        let delegations = self.delegations.clone();
         let evidence = self.step.evidence.as_ref();
         (evidence.is_some() || !delegations.is_empty()).then_some(Demand { evidence, delegations })
     }

@@ -176,7 +176,8 @@ impl<'a> Selection<'a> {
             self.stack.push(LoopFrame { loop_id: definition.loop_id.clone(), iteration: 0, body_index: 0 });
         } else {
             self.note(TraceKind::EvaluatedCondition, &evaluation.reason, refs());
-            self.note(TraceKind::ExitedLoop, &format!("{}{LOOP_DID_NOT_RUN}", definition.loop_id), refs());
+            let summary = format!("{}{LOOP_DID_NOT_RUN}", definition.loop_id);
+            self.note(TraceKind::ExitedLoop, &summary, self.within(refs()));
             self.complete(definition.loop_id.as_str());
         }
         Ok(evaluation.continues)
@@ -281,8 +282,19 @@ impl<'a> Selection<'a> {
                 return Ok(true);
             }
         };
-        self.note(TraceKind::EvaluatedCondition, &summary, vec![about]);
+        self.note(TraceKind::EvaluatedCondition, &summary, self.within(vec![about]));
         Ok(false)
+    }
+
+    /// References with the loops around, outermost first: a step of a loop may run in one iteration and be
+    /// skipped in the next.
+    fn within(&self, mut refs: Vec<TraceRef>) -> Vec<TraceRef> {
+        let room = budgets::TRACE_REFS.saturating_sub(refs.len()) / 2;
+        for frame in &self.stack[self.stack.len().saturating_sub(room)..] {
+            refs.push(TraceRef::LoopId { loop_id: frame.loop_id.clone() });
+            refs.push(TraceRef::Iteration { value: frame.iteration });
+        }
+        refs
     }
 
     fn visible(&self) -> Cow<'a, Map<String, Value>> {

@@ -6,9 +6,10 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::interpret::value_at;
-use crate::record::{AdvanceOutcome, DelimiterSafe, EventIndex, NodeKind, StepName, TraceRef};
-use crate::state::{Node, Selected, SessionState, Trace};
+use crate::interpret::{value_at, visible_context};
+use crate::record::{AdvanceOutcome, DelimiterSafe, EventIndex, LoopFrame, NodeKind, StepName, TraceRef};
+use crate::render::{one_line, resolve};
+use crate::state::{Node, Selected, SessionState, SkippedRef, Trace};
 use crate::workflow::compiled::{CompiledWorkflow, Condition, Count, Loop, LoopControl};
 use crate::workflow::condition;
 
@@ -26,6 +27,14 @@ pub struct Skipped {
 pub enum SkippedItem {
     Step(String),
     Loop(String),
+}
+
+impl SkippedItem {
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Step(id) | Self::Loop(id) => id,
+        }
+    }
 }
 
 /// A context key that decided whether a step or a loop runs.
@@ -119,13 +128,14 @@ pub fn selected_at<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s Se
     arrival(state, at).filter_map(|trace| trace.selected.as_ref()).last()
 }
 
-/// The steps and loops that were skipped on the way to a node.
+/// The steps and loops that were skipped on the way to a node. Their titles have the values of that time.
 pub fn skipped_before(state: &SessionState, workflow: &CompiledWorkflow, node: &Node) -> Vec<Skipped> {
     arrival(state, node)
-        .flat_map(|trace| trace.skipped.iter().map(move |about| (trace, about)))
-        .filter_map(|(trace, about)| {
+        .flat_map(|trace| trace.skipped.iter().map(move |skipped| (trace, skipped)))
+        .filter_map(|(trace, SkippedRef { about, loops })| {
             let (item, title, keys) = described(workflow, about)?;
-            let value = |key: &str| trace.context.as_ref().and_then(|context| context.get(key)).cloned();
+            let context = trace.context.as_deref();
+            let value = |key: &str| context.and_then(|context| context.get(key)).cloned();
             let declared = workflow.declared_keys();
             let keys = keys
                 .into_iter()
@@ -135,9 +145,23 @@ pub fn skipped_before(state: &SessionState, workflow: &CompiledWorkflow, node: &
                     key: key.to_owned(),
                 })
                 .collect();
-            Some(Skipped { item, title, keys })
+            // Without the loops around it, the title of a step in a loop cannot be resolved.
+            let is_resolvable = !loops.is_empty() || workflow.sequence_index(item.id()).is_some();
+            let title = context.filter(|_| is_resolvable).map_or(title.clone(), |context| {
+                resolve(&title, &visible_context(workflow, context, &frames(loops)))
+            });
+            Some(Skipped { item, title: one_line(&title), keys })
         })
         .collect()
+}
+
+fn frames(loops: &[(DelimiterSafe, u32)]) -> Vec<LoopFrame> {
+    let frame = |(loop_id, iteration): &(DelimiterSafe, u32)| LoopFrame {
+        loop_id: loop_id.clone(),
+        iteration: *iteration,
+        body_index: 0,
+    };
+    loops.iter().map(frame).collect()
 }
 
 /// The decision traces of the call that created a node. They are recorded on its parent, among those of other

@@ -200,6 +200,10 @@ pub enum EventData {
         context: Map<String, Value>,
         /// Where the change came from.
         source: ContextSource,
+        /// The keys of the pending step that a blocked attempt sent with the value that they already had. The
+        /// retry need not send them again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        resent_keys: Vec<String>,
     },
     /// The validation of an output.
     ValidationPerformed {

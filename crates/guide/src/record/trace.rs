@@ -65,4 +65,14 @@ impl TraceEntry {
         };
         self.refs.first().filter(|_| skips)
     }
+
+    /// The loops around the subject, outermost first, each with its zero-based iteration. Logs of earlier
+    /// versions do not have them.
+    pub(crate) fn loops(&self) -> impl Iterator<Item = (&DelimiterSafe, u32)> {
+        let around = self.refs.get(1..).unwrap_or_default();
+        around.windows(2).filter_map(|pair| match pair {
+            [TraceRef::LoopId { loop_id }, TraceRef::Iteration { value }] => Some((loop_id, *value)),
+            _ => None,
+        })
+    }
 }

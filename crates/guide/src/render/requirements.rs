@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 use super::{Occasion, resolve};
 use crate::interpret::pointer_key;
 use crate::record::{Blocker, BlockerCode, Pointer};
+use crate::verification;
+use crate::visit::Visit;
 use crate::workflow::compiled::{CompiledWorkflow, Step};
+use crate::workflow::context_keys::shortened;
 use crate::workflow::contract::{self, assessment};
 use crate::workflow::criteria;
 use crate::workflow::needs::{self, Giver};
-use crate::{delegation, verification};
 
 /// The blockers in the same reply. The prompt omits requirements that they already state.
 #[derive(Clone, Copy)]
@@ -172,24 +174,34 @@ pub(super) fn evidence(step: &Step, shown: ShownBlockers<'_>) -> Option<String> 
 }
 
 /// The context keys that the step produces: those that it must send, and those that are already recorded.
-pub(super) fn context(step: &Step, context: &Map<String, Value>, shown: ShownBlockers<'_>) -> Option<String> {
+pub(super) fn context(
+    step: &Step,
+    visit: &Visit,
+    context: &Map<String, Value>,
+    shown: ShownBlockers<'_>,
+) -> Option<String> {
     let (mut recorded, mut missing) = (String::new(), String::new());
     for (key, declared) in &step.produces_context {
         let words = declared.words();
-        match context.get(key).filter(|value| declared.accepts(key, value)) {
-            Some(value) => {
-                // The matching allowed value instead of the caller's own spelling.
-                let choice = declared.choice(value).map_or("set".to_owned(), |choice| format!("{choice:?}"));
-                let _ = write!(recorded, "\n- `{key}` is {choice} ({words})");
+        let value = context.get(key).filter(|value| declared.accepts(key, value));
+        // The matching allowed value instead of the caller's own spelling.
+        let shortened =
+            |value| declared.choice(value).map_or_else(|| shortened(value), |choice| format!("{choice:?}"));
+        match value {
+            Some(value) if visit.has(key) => {
+                let _ = write!(recorded, "\n- `{key}` is {} ({words})", shortened(value));
             }
-            None if shown.asks_for(key) => {}
+            Some(_) | None if shown.asks_for(key) => {}
+            Some(value) => {
+                let _ = write!(missing, "\n- `{key}`: {words}; {} was sent earlier", shortened(value));
+            }
             None => {
                 let _ = write!(missing, "\n- `{key}`: {words}");
             }
         }
     }
-    let required = "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. Later steps depend on \
-                    them, and the step is blocked without them.";
+    let required = "**CONTEXT REQUIRED (System):** send these keys in `context` with your advance. The step is blocked \
+                    without them; a value of an earlier pass or branch does not count.";
     let known = "**CONTEXT RECORDED (System):** send these keys in `context` only to change them.";
     let sections: Vec<String> = [(required, missing), (known, recorded)]
         .into_iter()
@@ -221,10 +233,11 @@ pub(super) fn notes(step: &Step, occasion: Occasion<'_>, shown: ShownBlockers<'_
 /// results.
 pub(super) fn delegations(
     step: &Step,
+    visit: &Visit,
     context: &Map<String, Value>,
     shown: ShownBlockers<'_>,
 ) -> Option<String> {
-    let delegations = match delegation::active_delegations(step, context) {
+    let delegations = match visit.delegations(step, context) {
         Ok(delegations) => delegations,
         // The next attempt would be blocked by this, so the caller learns it now.
         Err(fault) => {

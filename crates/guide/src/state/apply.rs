@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::{
     Assessment, CapabilityObservation, Consequence, Context, Divergence, Fingerprint, FoldError, Gap,
-    Observation, Ordinal, Output, SESSION_EVENTS, Selected, SessionState, Trace, Validation,
+    Observation, Ordinal, Output, SESSION_EVENTS, Selected, SessionState, SkippedRef, Trace, Validation,
 };
 use crate::record::{
     EnforcementGrade, Event, EventData, EventIndex, GapResolution, GapSeverity, NodeId, PreferenceChange,
-    Preferences, Provenance, RunId, Scope, TraceEntry, TraceRef,
+    Preferences, Provenance, RunId, Scope,
 };
 
 /// How an event about a node counts.
@@ -105,11 +105,10 @@ impl SessionState {
             EventData::EdgeCreated { edge_kind, from_node_id, to_node_id, cause } => {
                 self.add_edge(event, run, *edge_kind, (from_node_id, to_node_id), cause)
             }
-            EventData::ContextSet { context, .. } => {
-                self.set_context(
-                    run,
-                    Context { index: event.event_index, values: Arc::new(context.clone()) },
-                );
+            EventData::ContextSet { context, resent_keys, .. } => {
+                let values = Arc::new(context.clone());
+                let resent_keys = resent_keys.clone();
+                self.set_context(run, Context { index: event.event_index, values, resent_keys });
                 Ok(())
             }
             EventData::RunCompleted { tip_node_id, .. } => {
@@ -144,6 +143,7 @@ impl SessionState {
                     return Err(FoldError::Preferences { change_id: change_id.clone() });
                 }
                 self.nodes[node.get()].preferences = *effective;
+                self.runs[run.get()].preferences = *effective;
                 Touch::Activity
             }
             EventData::CapabilityObserved { cap_obs_id, capability, status, provenance } => {
@@ -172,15 +172,14 @@ impl SessionState {
     }
 
     fn annotate(&mut self, index: EventIndex, run: Ordinal, node: Ordinal, data: &EventData) {
-        let context = self.runs[run.get()].context.as_ref().map(|context| &context.values);
+        let context = self.runs[run.get()].contexts.last().map(|context| &context.values);
         let node = &mut self.nodes[node.get()];
         match data.clone() {
             EventData::DivergenceRecorded { divergence_id, reason, summary, related_step_id } => {
                 node.divergences.push(Divergence { divergence_id, reason, summary, related_step_id, index });
             }
             EventData::DecisionTraceAppended { trace_id, entries } => {
-                let skipped: Vec<TraceRef> =
-                    entries.iter().filter_map(TraceEntry::skipped).cloned().collect();
+                let skipped: Vec<SkippedRef> = entries.iter().filter_map(SkippedRef::of).collect();
                 node.traces.push(Trace {
                     trace_id,
                     entries: entries.len(),

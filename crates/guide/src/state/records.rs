@@ -51,7 +51,10 @@ pub struct Run {
     pub(crate) gaps: Vec<Ordinal>,
     /// The node of the last activity: the preferred tip is at or below it.
     pub(crate) last_touched: Option<Ordinal>,
-    pub(crate) context: Option<Context>,
+    /// All versions of the context, in the order of their indexes.
+    pub(crate) contexts: Vec<Context>,
+    /// The newest preferences that were recorded on any node.
+    pub(crate) preferences: Preferences,
     pub(crate) completions: BTreeMap<NodeId, EventIndex>,
 }
 
@@ -63,12 +66,14 @@ impl Run {
     }
 }
 
-/// The current context of a run.
+/// One version of the context of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
     pub index: EventIndex,
     /// The merged context.
     pub values: Arc<serde_json::Map<String, serde_json::Value>>,
+    /// The keys that were sent with the value that they already had, as far as they are recorded.
+    pub resent_keys: Vec<String>,
 }
 
 /// One node of a run.
@@ -95,8 +100,8 @@ pub struct Node {
     /// The number of consecutive blocked attempts at the pending step. A checkpoint has its parent's number,
     /// so that it does not reset the limit.
     pub blocked_chain: u32,
-    /// The preferences that apply. A node starts with its parent's preferences at the time of its creation,
-    /// so a later change on an old node does not affect existing branches.
+    /// The preferences that apply, unless the run got stricter ones later. A node starts with its parent's
+    /// preferences at the time of its creation.
     pub preferences: Preferences,
     /// The context that applied when the node was created, by the index of the event that set it.
     pub context_index: Option<EventIndex>,
@@ -320,9 +325,27 @@ pub struct Trace {
     /// The step that became pending.
     pub selected: Option<Selected>,
     /// The steps and loops that were skipped, in order.
-    pub skipped: Vec<TraceRef>,
+    pub skipped: Vec<SkippedRef>,
     /// The context at that time, if something was skipped.
     pub context: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
+}
+
+/// A step or a loop that was skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedRef {
+    pub about: TraceRef,
+    /// The loops around it, outermost first, each with its zero-based iteration. Empty in logs of earlier
+    /// versions.
+    pub loops: Vec<(DelimiterSafe, u32)>,
+}
+
+impl SkippedRef {
+    /// What a trace entry skipped, if anything.
+    pub(crate) fn of(entry: &TraceEntry) -> Option<Self> {
+        let about = entry.skipped()?.clone();
+        let loops = entry.loops().map(|(loop_id, iteration)| (loop_id.clone(), iteration)).collect();
+        Some(Self { about, loops })
+    }
 }
 
 /// A step that became pending.

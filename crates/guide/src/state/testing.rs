@@ -189,7 +189,12 @@ impl Log {
     pub(crate) fn context(&mut self, context: serde_json::Value) {
         let serde_json::Value::Object(context) = context else { panic!("a context is an object") };
         let context_id = ContextId::derived(&[&self.events.len().to_string()]);
-        let data = EventData::ContextSet { context_id, context, source: ContextSource::AgentDelta };
+        let data = EventData::ContextSet {
+            context_id,
+            context,
+            source: ContextSource::AgentDelta,
+            resent_keys: Vec::new(),
+        };
         self.push(Scope::Run(self.run.clone()), data);
     }
 }

@@ -97,47 +97,86 @@ impl ContextType {
     }
 }
 
-/// A declared key whose value is missing or not allowed.
+/// A declared key whose value is missing, not allowed, or from an earlier visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextFault {
     /// The key, as the author wrote it.
     pub key: String,
     /// A description of the allowed values.
     pub expected: String,
-    /// The current value, shortened; `None` if the key is missing.
-    pub found: Option<String>,
+    pub kind: FaultKind,
     /// The placeholder for the value in an offered call.
     pub placeholder: String,
 }
 
-/// How many characters of an invalid value a message repeats.
+/// What is wrong with the value of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    Missing,
+    /// The value is not allowed.
+    Invalid {
+        /// The value, shortened.
+        found: String,
+    },
+    /// The value is allowed, but an earlier visit of the step, another step or another branch sent it.
+    Earlier {
+        /// The value, shortened.
+        value: String,
+    },
+}
+
+/// How many characters of a value a message repeats.
 const SHOWN: usize = 60;
 
 impl ContextFault {
     /// The fault of a key in a context, if any. `null` is the same as missing.
     pub fn of(key: &str, declared: &ContextType, context: &Map<String, Value>) -> Option<Self> {
-        let value = context.get(key).filter(|value| !value.is_null());
-        if value.is_some_and(|value| declared.accepts(key, value)) {
-            return None;
-        }
-        let found = value.map(|value| {
-            let text = value.to_string();
-            match text.char_indices().nth(SHOWN) {
-                Some((end, _)) => format!("{}…", &text[..end]),
-                None => text,
-            }
-        });
-        let placeholder = declared.placeholder(key);
-        Some(Self { key: key.to_owned(), expected: declared.words(), found, placeholder })
+        let kind = match context.get(key).filter(|value| !value.is_null()) {
+            Some(value) if declared.accepts(key, value) => return None,
+            Some(value) => FaultKind::Invalid { found: shortened(value) },
+            None => FaultKind::Missing,
+        };
+        Some(Self::new(key, declared, kind))
+    }
+
+    /// The fault of a key whose value must be sent again.
+    pub(crate) fn earlier(key: &str, declared: &ContextType, value: &Value) -> Self {
+        Self::new(key, declared, FaultKind::Earlier { value: shortened(value) })
+    }
+
+    fn new(key: &str, declared: &ContextType, kind: FaultKind) -> Self {
+        let (expected, placeholder) = (declared.words(), declared.placeholder(key));
+        Self { key: key.to_owned(), expected, kind, placeholder }
+    }
+
+    /// Whether the key has a value that is not allowed.
+    pub const fn is_invalid(&self) -> bool {
+        matches!(self.kind, FaultKind::Invalid { .. })
+    }
+}
+
+/// A value as JSON on one line, cut if it is long.
+pub(crate) fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
 impl std::fmt::Display for ContextFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { key, expected, found, .. } = self;
-        match found {
-            Some(found) => write!(f, "the context key `{key}` is {found}; it must be {expected}"),
-            None => write!(f, "the context key `{key}` is missing; it must be {expected}"),
+        let Self { key, expected, kind, .. } = self;
+        match kind {
+            FaultKind::Missing => write!(f, "the context key `{key}` is missing; it must be {expected}"),
+            FaultKind::Invalid { found } => {
+                write!(f, "the context key `{key}` is {found}; it must be {expected}")
+            }
+            FaultKind::Earlier { value } => write!(
+                f,
+                "the context key `{key}` was not sent in this visit of the step; its value {value} is an earlier one, and \
+                 it must be sent again: {expected}"
+            ),
         }
     }
 }

@@ -454,6 +454,38 @@ fn requested_metrics_are_validated() {
     assert_eq!(harness.pending(&done), None, "the run is complete");
 }
 
+/// Bug 7 (finding G6): the metrics are required once, at the end, even if the last item of the file is skipped or
+/// repeated.
+#[test]
+fn g6_metrics_are_required_if_the_last_item_may_not_run() {
+    let conditional = json!({"id": "more-work", "title": "M", "prompt": "M.", "notesOptional": true,
+        "runCondition": {"var": "more", "equals": true}});
+    let looped = json!({"id": "each", "type": "loop", "title": "Each",
+        "loop": {"type": "forEach", "items": "parts", "maxIterations": 3}, "body": [plain("part")]});
+    for (name, last, context) in [
+        ("a skipped step", &conditional, json!({"more": false, "parts": []})),
+        ("a step with a condition that holds", &conditional, json!({"more": true, "parts": []})),
+        ("a loop that does not run", &looped, json!({"more": false, "parts": []})),
+        ("a loop", &looped, json!({"more": false, "parts": [1, 2]})),
+    ] {
+        let source = json!({
+            "id": "project.test", "name": "T", "description": "T.", "version": "1.0.0", "metricsProfile": "review",
+            "inputs": {"more": {"type": "boolean"}}, "steps": [plain("begin"), last],
+        });
+        let mut harness = Harness::start(crate::harness::compiled(&source), context, None);
+        let mut node = harness.root.clone();
+        while !harness.pending(&node).unwrap().ends_with("__metrics") {
+            node = harness.advance(&node, Call::nothing());
+            assert!(blockers(&harness, &node).is_empty(), "{name}");
+        }
+        let blocked = harness.advance(&node, Call::nothing());
+        assert_eq!(blockers(&harness, &blocked).len(), 2, "{name}");
+        let sent = json!({"metrics_outcome": "success", "metrics_pr_numbers": []});
+        let done = harness.advance(&blocked, Call::context(sent));
+        assert_eq!(harness.pending(&done), None, "{name}: the run is complete");
+    }
+}
+
 /// Every bundled workflow declares the keys that its conditions read.
 #[test]
 fn bundled_workflows_declare_the_keys_that_their_conditions_read() {

@@ -1,10 +1,10 @@
 //! Delegation (finding G3): a delegating step is accepted only when its child sessions are complete.
 
 use guide::delegation::ChildHandle;
+use guide::engine::EngineError;
 use guide::record::{
     Autonomy, Block, Blocker, BlockerCode, EngineState, GapSeverity, NodeId, Preferences, RiskPolicy,
 };
-use guide::render::{self, Occasion, PromptInput};
 use guide::verification::{ChildStatus, DelegationResult, Verification};
 use serde_json::{Value, json};
 
@@ -108,14 +108,7 @@ fn a_parallel_for_each_hands_out_one_run_for_each_item() {
     let wanted = harness.wanted(&root, Call::notes("Done.")).unwrap().unwrap();
     let places: Vec<usize> = wanted.delegations.iter().map(|(index, _)| *index).collect();
     assert_eq!(places, [0, 2], "the condition is about the item");
-    let facts = PromptInput {
-        workflow: &harness.workflow,
-        state: harness.snapshot(&root),
-        context: harness.state.context(&harness.state.runs()[0].id),
-        occasion: Occasion::Start,
-        blockers: &[],
-    };
-    let prompt = render::pending(facts).unwrap().prompt;
+    let prompt = harness.prompt(&root);
     let says =
         "2. Workflow `project.lens`.\n   Goal: Review c.rs\n   Context: `{\"number\":2,\"path\":\"c.rs\"}`";
     assert!(prompt.contains(says), "{prompt}");
@@ -147,14 +140,81 @@ fn a_parallel_for_each_is_blocked_without_a_list_within_its_limit() {
     }
 }
 
+fn finished(harness: &Harness, node: &NodeId, indexes: &[usize]) -> Option<Verification> {
+    let statuses: Vec<_> = indexes.iter().map(|index| (*index, ChildStatus::Complete)).collect();
+    Some(counted(harness, node, &statuses))
+}
+
+/// Bug 5 (finding G3): the list is fixed when it is handed out. A call that replaces it records nothing.
+#[test]
+fn g3_a_handed_out_list_cannot_be_replaced() {
+    let files = json!({"files": [{"name": "a.rs"}, {"name": "b.rs"}]});
+    for (name, other) in [
+        ("empty", json!({"files": []})),
+        ("other items", json!({"files": [{"name": "x.rs"}, {"name": "y.rs"}]})),
+        ("missing", json!({"files": null})),
+    ] {
+        for preferences in [None, Some(NEVER_STOP)] {
+            let mut harness = Harness::start(workflow(for_each()), files.clone(), preferences);
+            let root = harness.root.clone();
+            let verification = finished(&harness, &root, &[0, 1]);
+            let call = Call { notes: Some("All of them."), verification, ..Call::context(other.clone()) };
+            let refused = harness.try_advance(&root, call).unwrap_err();
+            assert_eq!(refused, EngineError::HandedOutList { key: "files".to_owned() }, "{name}");
+            assert!(
+                harness.wanted(&root, Call { notes: Some("All."), ..Call::context(other.clone()) }).is_err()
+            );
+            // The same list again changes nothing.
+            let verification = finished(&harness, &root, &[0, 1]);
+            let call = Call { notes: Some("All of them."), verification, ..Call::context(files.clone()) };
+            let node = harness.advance(&root, call);
+            assert_eq!(harness.pending(&node).as_deref(), Some("report"), "{name}");
+        }
+    }
+}
+
+/// Bug 5: another branch changes the list of the run, but not what was handed out before.
+#[test]
+fn g3_the_list_of_another_branch_does_not_change_what_was_handed_out() {
+    let mut steps = for_each();
+    steps.as_array_mut().unwrap().insert(0, plain("list"));
+    let mut harness = Harness::start(workflow(steps), json!({}), None);
+    let root = harness.root.clone();
+    let one = harness.advance(&root, Call::context(json!({"files": [{"name": "a.rs"}, {"name": "b.rs"}]})));
+    let two = harness.advance(&root, Call::context(json!({"files": []})));
+    assert!(harness.prompt(&one).contains("Goal: Review b.rs"), "{}", harness.prompt(&one));
+    let wanted = harness.wanted(&one, Call::notes("Done.")).unwrap().unwrap();
+    assert_eq!(wanted.delegations.len(), 2, "the runs of this branch");
+    assert_eq!(harness.wanted(&two, Call::notes("Done.")).unwrap(), None, "its list was empty");
+}
+
+/// Bug 5: a list that comes with a blocked attempt is handed out with its reply, and fixed from then on.
+#[test]
+fn g3_a_list_that_comes_later_is_fixed_by_the_attempt_that_sent_it() {
+    let mut harness = Harness::start(workflow(for_each()), json!({}), None);
+    let root = harness.root.clone();
+    let call = || Call { notes: Some("Done."), ..Call::context(json!({"files": [{"name": "a.rs"}]})) };
+    let verification = Some(counted(&harness, &root, &[(0, ChildStatus::NotStarted)]));
+    let node = harness.advance(&root, Call { verification, ..call() });
+    assert_eq!(blockers(&harness, &node)[0].code, BlockerCode::MissingRequiredOutput);
+    let empty = Call { notes: Some("Nothing to do."), ..Call::context(json!({"files": []})) };
+    let refused = harness.try_advance(&node, empty).unwrap_err();
+    assert_eq!(refused, EngineError::HandedOutList { key: "files".to_owned() });
+}
+
+/// Bug 5: a delegation that was handed out is not taken back by a change of its condition.
+#[test]
+fn g3_a_handed_out_delegation_stays() {
+    let harness = Harness::start(workflow(delegating()), json!({"deep": true}), None);
+    let root = harness.root.clone();
+    let call = Call { notes: Some("Done."), ..Call::context(json!({"deep": false})) };
+    assert_eq!(harness.wanted(&root, call).unwrap().unwrap().delegations.len(), 3);
+}
+
 #[test]
 fn the_prompt_says_how_to_delegate_and_what_to_do_without_subagents() {
     let harness = Harness::start(workflow(delegating()), json!({}), None);
-    let state = harness.snapshot(&harness.root);
-    let context = harness.state.context(&harness.state.runs()[0].id);
-    let facts =
-        PromptInput { workflow: &harness.workflow, state, context, occasion: Occasion::Start, blockers: &[] };
-    let prompt = render::pending(facts).unwrap().prompt;
+    let prompt = harness.prompt(&harness.root);
     for says in [
         "delegate these 2 tasks to subagents IN PARALLEL, all in one response",
         "If you cannot start subagents, do the same work yourself",

@@ -426,6 +426,7 @@ fn an_inner_loop_can_iterate_over_a_list_in_the_outer_item() {
             workflow: &run.workflow,
             state: run.snapshot(&node),
             context: files.as_object().unwrap(),
+            visit: &guide::visit::Visit::default(),
             occasion: guide::render::Occasion::Advance,
         };
         titles.push(guide::render::pending(facts).unwrap().title);

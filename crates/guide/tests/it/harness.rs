@@ -14,8 +14,10 @@ use guide::record::{
     AttemptId, EngineState, Event, EventData, ExecutionSnapshot, NodeId, Preferences, SnapshotRef, TraceKind,
     WorkflowSourceKind,
 };
+use guide::render::{self, Occasion, PromptInput};
 use guide::state::SessionState;
 use guide::verification::{Verification, VerificationRequest};
+use guide::visit::Visit;
 use guide::workflow::compile::{self, Bindings};
 use guide::workflow::compiled::CompiledWorkflow;
 use guide::workflow::pinned::PinnedWorkflow;
@@ -119,6 +121,22 @@ impl Harness {
                 .as_str()
                 .to_owned(),
         )
+    }
+
+    /// The prompt of the pending step, as a reply shows it.
+    pub(crate) fn prompt(&self, node: &NodeId) -> String {
+        let (found, engine) = (self.state.node(node).unwrap(), self.snapshot(node));
+        let context = self.state.context(&found.run_id);
+        let visit = Visit::at(&self.state, &self.workflow, found, engine, context);
+        let facts = PromptInput {
+            workflow: &self.workflow,
+            state: engine,
+            context,
+            visit: &visit,
+            occasion: Occasion::Start,
+            blockers: &[],
+        };
+        render::pending(facts).unwrap().prompt
     }
 
     /// The next attempt on a node.

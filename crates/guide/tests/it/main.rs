@@ -21,3 +21,4 @@ mod registry;
 mod schemas;
 mod tokens;
 mod users;
+mod visits;

@@ -301,6 +301,7 @@ fn the_prompt_says_what_the_step_needs_and_how_to_send_it() {
             workflow: &run.workflow,
             state: run.snapshot(&root),
             context: &context,
+            visit: &guide::visit::Visit::default(),
             occasion: Occasion::Advance,
         };
         render::pending(facts).unwrap().prompt

@@ -8,7 +8,7 @@ use guide::record::{
 };
 use guide::render::{self, Occasion, PromptInput};
 use guide::state::{Node, SessionState};
-use serde_json::{Map, Value};
+use guide::visit::Visit;
 
 use super::replay::{handed_in, turn};
 use super::{Salvaged, Steps, Turn, salvage};
@@ -96,11 +96,13 @@ fn look(steps: &Steps<'_>, salvaged: &Salvaged, node_id: &NodeId) -> Option<Node
     let prompt = steps.state(node).and_then(|engine| {
         let occasion = if node.parent.is_none() { Occasion::Start } else { Occasion::Advance };
         let workflow = steps.workflow(run)?;
-        let context = context_of(events, node);
+        let context = state.context_of(node);
+        let visit = Visit::at(state, workflow, node, &engine, &context);
         let pending = render::pending(PromptInput {
             workflow,
             state: &engine,
             context: &context,
+            visit: &visit,
             occasion,
             blockers: &[],
         })?;
@@ -142,21 +144,6 @@ fn trace_at(events: &[Event], index: EventIndex) -> &[TraceEntry] {
         Some(EventData::DecisionTraceAppended { entries, .. }) => entries,
         _ => &[],
     }
-}
-
-/// The context that was current when a node was created. The root is created before the first one is set.
-fn context_of(events: &[Event], node: &Node) -> Map<String, Value> {
-    let set = |event: &Event| match &event.data {
-        EventData::ContextSet { context, .. } if event.scope.run_id() == Some(&node.run_id) => {
-            Some(context.clone())
-        }
-        _ => None,
-    };
-    let context = match node.parent {
-        None => events.iter().find_map(set),
-        Some(_) => node.context_index.and_then(|index| at(events, index)).and_then(set),
-    };
-    context.unwrap_or_default()
 }
 
 /// The artifacts of a node as text, truncated if they are long. `None` for an artifact that cannot be read.

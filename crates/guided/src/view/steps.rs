@@ -13,6 +13,7 @@ use guide::record::{
 };
 use guide::render::{self, Occasion, PromptInput};
 use guide::state::{Node, Run, SessionState};
+use guide::visit::Visit;
 use guide::workflow::compiled::CompiledWorkflow;
 use ports::sessions::{Object, ObjectRef, SessionStore};
 use serde_json::{Map, Value};
@@ -137,6 +138,8 @@ impl<'s> Steps<'s> {
                     workflow,
                     state,
                     context,
+                    // Only the title is used.
+                    visit: &Visit::default(),
                     occasion: Occasion::Advance,
                     blockers: &[],
                 })

@@ -107,7 +107,8 @@ impl Stage {
         &self,
         play: &Play,
         mut reply: Reply,
-        mut known: BTreeSet<String>,
+        // The keys that the run was started with. Every step sends what it produces itself.
+        known: BTreeSet<String>,
         manner: Manner,
     ) -> (Vec<String>, Map<String, Value>) {
         let workflow = self.workflow(play.workflow);
@@ -137,7 +138,6 @@ impl Stage {
                 self.play_child(delegated, manner);
             }
             let output = agent.work(&workflow, step, &prompt, &known);
-            known.extend(output.context.keys().cloned());
             shown.push(id.clone());
             reply = self.send(token, output);
             assert!(reply.blocked.is_none(), "{play}: {id}: {:#?}", reply.blocked);

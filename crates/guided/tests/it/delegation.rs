@@ -36,7 +36,12 @@ impl Desk {
         ]});
         let lens = json!({"id": "project.lens", "name": "Lens", "description": "Looks.", "version": "1.0.0",
             "steps": [{"id": "look", "title": "Look", "prompt": "Look at {{goal}}."}]});
-        for (name, workflow) in [("parent.json", parent), ("lens.json", lens)] {
+        let each = json!({"id": "project.each", "name": "Each", "description": "Each.", "version": "1.0.0", "steps": [
+            {"id": "each", "type": "loop", "title": "Each",
+             "loop": {"type": "forEach", "items": "files", "itemVar": "file", "maxIterations": 3, "parallel": true},
+             "body": [{"id": "review", "type": "parallel", "title": "Review", "parallelDelegations": [
+                {"workflowId": "project.lens", "goal": "Review {{file}}"}]}]}]});
+        for (name, workflow) in [("parent.json", parent), ("lens.json", lens), ("each.json", each)] {
             fs::write(flows.join(name), workflow.to_string()).unwrap();
         }
         let files =
@@ -174,6 +179,66 @@ fn a_handle_is_good_for_its_workflow_and_for_what_a_step_hands_out() {
     ] {
         assert_eq!(start(workflow_id, handle), code, "{name}");
     }
+}
+
+/// Bug 5: a run counts for the work that was handed out, so it must be started with its goal and inputs.
+#[test]
+fn g3_a_handle_is_good_for_the_goal_and_inputs_that_were_handed_out() {
+    let desk = Desk::new();
+    let parent = desk.start();
+    let call = &parent.delegations[0].start_call;
+    for (name, member, value, says) in [
+        ("another goal", "goal", json!("something else"), "`goal` is not the one"),
+        ("another input", "context", json!({"lens": "b"}), "`context.lens` is not the one"),
+        ("no inputs", "context", json!({}), "`context.lens` is not the one"),
+    ] {
+        let mut other = call.clone();
+        other.params[member] = value;
+        let refused = desk.make(&other).unwrap_err();
+        assert_eq!(refused.envelope().code(), "VALIDATION_ERROR", "{name}");
+        assert!(refused.to_string().contains(says), "{name}: {refused}");
+    }
+    assert_eq!(desk.make(call).unwrap().run.goal, "correctness of change 7");
+}
+
+/// Bug 5: runs are handed out with the reply that has the list, and the list stays.
+#[test]
+fn g3_a_list_that_comes_later_is_handed_out_with_the_blocked_reply() {
+    let desk = Desk::new();
+    let request = StartRequest {
+        workflow_id: "project.each".to_owned(),
+        goal: "change 7".to_owned(),
+        ..StartRequest::default()
+    };
+    let parent = desk.guided.start(request).unwrap_or_else(|refusal| panic!("{refusal}"));
+    assert_eq!(parent.delegations, []);
+    let send = |reply: &Reply, files: serde_json::Value| {
+        desk.guided.proceed(ContinueRequest {
+            handle: Handle::Single(reply.continue_token.clone().unwrap()),
+            intent: Intent::Advance,
+            notes_markdown: Some("Looked at it.".to_owned()),
+            artifacts: Vec::new(),
+            context: json!({"files": files}).as_object().cloned(),
+            preferences: None,
+        })
+    };
+    let blocked = send(&parent, json!(["a", "b"])).unwrap_or_else(|refusal| panic!("{refusal}"));
+    assert_eq!(blocked.kind, ReplyKind::Blocked);
+    let goals: Vec<_> = blocked.delegations.iter().map(|run| &run.start_call.params["goal"]).collect();
+    assert_eq!(goals, ["Review a", "Review b"]);
+    let retry =
+        Reply { continue_token: blocked.blocked.clone().unwrap().retry_continue_token, ..blocked.clone() };
+    for files in [json!([]), json!(["x", "y"])] {
+        let refused = send(&retry, files).unwrap_err();
+        assert!(refused.to_string().contains("`files` were already delegated"), "{refused}");
+    }
+    for run in &blocked.delegations {
+        let child = desk.make(&run.start_call).unwrap();
+        assert_eq!(child.run.session_id, run.session_id);
+        assert!(desk.advance(&child).is_complete);
+    }
+    let passed = desk.advance(&retry);
+    assert_eq!((passed.kind, passed.is_complete), (ReplyKind::Ok, true));
 }
 
 /// A branch from the same step hands out runs of its own.

@@ -113,7 +113,7 @@ fn skipped(skipped: &[SkippedWords]) -> String {
     }
     text.push_str(
         "\nIf one of them should run, send the right value in `context` with the next advance. The step \
-         then becomes pending; inside a loop, in the next iteration.\n\n",
+         then becomes pending; inside a loop, in the next iteration if there is one.\n\n",
     );
     text
 }

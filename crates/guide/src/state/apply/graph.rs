@@ -33,7 +33,8 @@ impl SessionState {
             nodes: Vec::new(),
             gaps: Vec::new(),
             last_touched: None,
-            context: None,
+            contexts: Vec::new(),
+            preferences: Preferences::default(),
             completions: std::collections::BTreeMap::new(),
         });
         Ok(())
@@ -86,7 +87,7 @@ impl SessionState {
                 (NodeKind::BlockedAttempt, Some(above)) => above.blocked_chain + 1,
             },
             preferences: above.map_or_else(Preferences::default, |above| above.preferences),
-            context_index: of_run.context.as_ref().map(|context| context.index),
+            context_index: of_run.contexts.last().map(|context| context.index),
             last_index: event.event_index,
             last_activity_index: event.event_index,
             edge: None,
@@ -208,10 +209,10 @@ impl SessionState {
     pub(super) fn set_context(&mut self, run: Ordinal, context: Context) {
         let of_run = &mut self.runs[run.get()];
         // The root is created before the first context is set, but the context applies to it too.
-        if let (Some(root), None) = (of_run.nodes.first(), &of_run.context) {
+        if let (Some(root), true) = (of_run.nodes.first(), of_run.contexts.is_empty()) {
             self.nodes[root.get()].context_index = Some(context.index);
         }
-        of_run.context = Some(context);
+        of_run.contexts.push(context);
     }
 
     pub(super) fn complete_run(

@@ -18,9 +18,11 @@ pub(super) const METRICS: &str = "metrics_";
 /// Inserts the generated steps after those that request them.
 pub(super) fn insert(context: &mut Context<'_>, nodes: &mut Vec<Node>, profile: Option<MetricsProfile>) {
     insert_into(context, nodes);
-    if let Some(profile) = profile
-        && let Some(draft) = last_step(nodes)
-    {
+    let Some(profile) = profile.filter(|profile| *profile != MetricsProfile::None) else { return };
+    if let Some(draft) = nodes.last().and_then(metrics_step) {
+        push(context, nodes, draft);
+    }
+    if let Some(Node::Step(draft)) = nodes.last_mut() {
         metrics(context, draft, profile);
     }
 }
@@ -50,18 +52,41 @@ fn insert_into(context: &mut Context<'_>, nodes: &mut Vec<Node>) {
         }
         result.push(node);
         for draft in following {
-            context.count += 1;
-            if context.count == MAX_STEPS + 1 {
-                let message =
-                    format!("the workflow has more than {MAX_STEPS} steps, including generated ones");
-                context.problem(&draft.path, Code::TooLarge, message, "Split the workflow.");
-            }
-            let origin = draft.provenance.origin_id.clone();
-            context.note(Pass::VirtualSteps, &draft.step.id, origin.as_deref(), "generated from the step");
-            result.push(Node::Step(draft));
+            push(context, &mut result, draft);
         }
     }
     *nodes = result;
+}
+
+/// Adds a generated step.
+fn push(context: &mut Context<'_>, nodes: &mut Vec<Node>, draft: Box<Draft>) {
+    context.count += 1;
+    if context.count == MAX_STEPS + 1 {
+        let message = format!("the workflow has more than {MAX_STEPS} steps, including generated ones");
+        context.problem(&draft.path, Code::TooLarge, message, "Split the workflow.");
+    }
+    let origin = draft.provenance.origin_id.clone();
+    context.note(Pass::VirtualSteps, &draft.step.id, origin.as_deref(), "generated from the step");
+    nodes.push(Node::Step(draft));
+}
+
+/// The step that asks for the metrics if the last item may be skipped or run more than once. Otherwise the
+/// last step asks for them itself.
+fn metrics_step(last: &Node) -> Option<Box<Draft>> {
+    let (id, path) = match last {
+        Node::Step(draft) if draft.step.run_condition.is_none() => return None,
+        Node::Step(draft) => (&draft.step.id, &draft.path),
+        Node::Loop(looped) => (&looped.step.id, &looped.path),
+    };
+    let prompt = "Report the metrics of this run.".to_owned();
+    let mut step = StandardStep::bare(format!("{id}__metrics"), "Report the metrics".to_owned(), prompt);
+    step.notes_optional = Some(true);
+    let provenance = StepProvenance {
+        source: StepSource::FeatureInjected,
+        origin_id: Some(id.clone()),
+        injections: Vec::new(),
+    };
+    Some(Box::new(Draft::new(member(path, "metrics"), step, provenance)))
 }
 
 /// A step after another: it runs if that one runs, and needs no notes.
@@ -116,16 +141,6 @@ fn synthesised(draft: &Draft, synthesis: &Synthesis) -> Box<Draft> {
     let mut following = follow(draft, "synthesis", "Bring together", prompt);
     following.step.output_contract.clone_from(&synthesis.output_contract);
     following
-}
-
-/// The step that is last if no step is skipped.
-fn last_step(nodes: &mut [Node]) -> Option<&mut Draft> {
-    match nodes.last_mut()? {
-        Node::Step(draft) => Some(draft),
-        // The last step of a loop runs in every iteration, so it gets the questions only if no step follows
-        // the loop.
-        Node::Loop(looped) => last_step(&mut looped.body),
-    }
 }
 
 /// Requires the metrics from the last step: they are declared keys, which are checked like any other.

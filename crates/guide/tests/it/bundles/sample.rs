@@ -168,6 +168,7 @@ fn start(writer: &mut Writer, run: &RunId, root: &NodeId, hash: WorkflowHash) {
         context_id: context_id.clone(),
         context: context.as_object().unwrap().clone(),
         source: ContextSource::Initial,
+        resent_keys: Vec::new(),
     };
     writer.push(in_run, &[context_id.as_str()], set);
     let branch = EventData::ObservationRecorded {
