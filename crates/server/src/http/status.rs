@@ -5,7 +5,7 @@ use runs::{ApiCode, Refusal, RefusalKind};
 use serde_json::{Value, json};
 
 /// The HTTP status of a reply with this code.
-pub(super) const fn status(code: ApiCode) -> StatusCode {
+pub const fn status(code: ApiCode) -> StatusCode {
     match code.kind() {
         RefusalKind::Invalid => StatusCode::BAD_REQUEST,
         RefusalKind::Unauthenticated => StatusCode::UNAUTHORIZED,

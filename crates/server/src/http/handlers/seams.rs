@@ -162,7 +162,7 @@ fn joined(events: Vec<SeamEvent>, run: &RunView, ids: &[&str], children: &[Strin
     let join = events.into_iter().find(|event| event.kind == EventKind::DispatchJoin);
     let mut result = join.map_or_else(|| json!({}), |join| join.payload);
     let named = run.child_runs.iter().map(|child| {
-        let place = children.iter().position(|known| child.workflow_id == *known);
+        let place = children.iter().position(|known| child.workflow_id.as_str() == known);
         json!({
             "workflowId": place.and_then(|place| ids.get(place)),
             "childRunId": child.run_id,
