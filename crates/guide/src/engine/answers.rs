@@ -83,24 +83,25 @@ impl AttemptAnswers<'_> {
         !claims && judge(step, need, &counted, None, None).is_ok()
     }
 
-    /// The last answer that a person gave directly, unless it approves other notes; otherwise the last one that the
+    /// The last answer that a person gave directly, without approvals of other notes; otherwise the last one that the
     /// caller sent. A caller cannot override a person's answer.
     fn counted(&self, need: &Need<'_>) -> Counted<'_> {
         let about = || {
             let all = answers(&self.recorded).chain(answers(&self.sent));
             all.filter(|answer| id_of(answer) == need.id)
         };
-        let direct = about().filter(|answer| !claimed(answer)).last();
+        let direct: Vec<_> = about().filter(|answer| !claimed(answer)).collect();
         let is_outdated = |answer: &Map<String, Value>| {
             self.notes.is_some_and(|notes| is_outdated_approval(need, answer, notes))
         };
-        match direct {
-            Some(answer) if !is_outdated(answer) => Counted::Answer(answer),
-            Some(_) => {
-                about().filter(|answer| claimed(answer)).last().map_or(Counted::Outdated, Counted::Answer)
-            }
-            None => about().last().map_or(Counted::Missing, Counted::Answer),
-        }
+        let Some((last, earlier)) = direct.split_last() else {
+            return about().last().map_or(Counted::Missing, Counted::Answer);
+        };
+        // Of several approvals, the one of these notes counts, unless the person refused after it.
+        let approvals = earlier.iter().rev().take_while(|answer| is_given(answer));
+        let valid = std::iter::once(last).chain(approvals).find(|answer| !is_outdated(answer));
+        let claim = || about().filter(|answer| claimed(answer)).last();
+        valid.copied().or_else(claim).map_or(Counted::Outdated, Counted::Answer)
     }
 }
 
@@ -112,9 +113,7 @@ pub(super) fn is_outdated(need: &Need<'_>, answer: &Value, notes: Digest) -> boo
 /// A refusal is never outdated: it counts until the person answers again.
 fn is_outdated_approval(need: &Need<'_>, answer: &Map<String, Value>, notes: Digest) -> bool {
     let seen = answer.get(NOTES_MEMBER).and_then(Value::as_str);
-    need.is_approval()
-        && answer.get("outcome").and_then(Value::as_str) == Some("given")
-        && seen.is_some_and(|seen| seen != notes.to_hex())
+    need.is_approval() && is_given(answer) && seen.is_some_and(|seen| seen != notes.to_hex())
 }
 
 /// The unanswered needs of a step, each with the reason to block.
@@ -144,6 +143,10 @@ fn answers<'a>(artifacts: &[&'a Value]) -> impl Iterator<Item = &'a Map<String, 
 
 fn id_of(answer: &Map<String, Value>) -> &str {
     answer.get("dependencyId").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_given(answer: &Map<String, Value>) -> bool {
+    answer.get("outcome").and_then(Value::as_str) == Some("given")
 }
 
 fn claimed(answer: &Map<String, Value>) -> bool {

@@ -150,6 +150,24 @@ fn a_choice_counts_for_any_notes() {
     assert_eq!(run.pending(&done).as_deref(), Some("end"));
 }
 
+/// Of several approvals, the one of the notes that are sent counts, unless a refusal followed.
+#[test]
+fn each_of_several_approvals_counts_for_its_notes() {
+    for (refuses, stops) in [(false, false), (true, true)] {
+        let mut run = begun(json!({}));
+        let root = run.root.clone();
+        let waits = run.advance(&root, Call::notes(TYPO));
+        run.answer_in_console(&waits, &approval());
+        let other = run.advance(&waits, Call::notes(DROPPED));
+        if refuses {
+            run.answer_in_console(&other, &PersonAnswer { outcome: AnswerOutcome::Refused, ..approval() });
+        }
+        run.answer_in_console(&other, &approval());
+        let next = run.advance(&other, Call::notes(TYPO));
+        assert_eq!(!codes(&run, &next).is_empty(), stops, "refuses: {refuses}");
+    }
+}
+
 /// A refusal counts until the person answers again: other notes and a claim do not replace it.
 #[test]
 fn a_refusal_counts_for_any_notes() {

@@ -82,7 +82,7 @@ impl Stage {
             if play.choice("rigor") == Some("standard") { play.context(&["rigor"]) } else { Map::new() };
         let known: BTreeSet<String> = given.keys().cloned().collect();
         let reply = self.start(play, given);
-        self.follow(play, reply, known, manner)
+        self.follow(play, reply, &known, manner)
     }
 
     /// Does the work of a delegated run, like an agent without helpers.
@@ -91,7 +91,7 @@ impl Stage {
         let text = |name: &str| params[name].as_str().unwrap().to_owned();
         let play = PLAYS.iter().find(|play| params["workflowId"] == play.workflow).unwrap();
         let context = params["context"].as_object().cloned().unwrap_or_default();
-        let known = context.keys().cloned().collect();
+        let known: BTreeSet<String> = context.keys().cloned().collect();
         let request = StartRequest {
             workflow_id: text("workflowId"),
             goal: text("goal"),
@@ -100,7 +100,7 @@ impl Stage {
             ..StartRequest::default()
         };
         let reply = self.0.start(request).unwrap_or_else(|refusal| panic!("{refusal}"));
-        self.follow(play, reply, known, manner);
+        self.follow(play, reply, &known, manner);
     }
 
     fn follow(
@@ -108,7 +108,7 @@ impl Stage {
         play: &Play,
         mut reply: Reply,
         // The keys that the run was started with. Every step sends what it produces itself.
-        known: BTreeSet<String>,
+        known: &BTreeSet<String>,
         manner: Manner,
     ) -> (Vec<String>, Map<String, Value>) {
         let workflow = self.workflow(play.workflow);
@@ -119,7 +119,7 @@ impl Stage {
             assert!(shown.len() < 40, "{play}: no end in sight: {shown:?}");
             let step = workflow.steps.iter().find(|step| step.step_id.as_str() == id).unwrap();
             let mut token = reply.continue_token.clone().unwrap();
-            let expected = objections(step, &known);
+            let expected = objections(step, known);
             assert!(!expected.is_empty(), "{play}: {id} asks for nothing");
             if manner == Manner::Careless {
                 let blocked = self.send(token, Output::claim()).blocked;
@@ -137,7 +137,7 @@ impl Stage {
             for delegated in &reply.delegations {
                 self.play_child(delegated, manner);
             }
-            let output = agent.work(&workflow, step, &prompt, &known);
+            let output = agent.work(&workflow, step, &prompt, known);
             shown.push(id.clone());
             reply = self.send(token, output);
             assert!(reply.blocked.is_none(), "{play}: {id}: {:#?}", reply.blocked);

@@ -370,10 +370,6 @@ impl<'a> Entry<'a> {
     }
 
     /// Credentials that nodes may send, by name.
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method is bound to one lifetime of entries"
-    )]
     fn http_credentials(&self) -> Result<BTreeMap<String, HttpCredential>, Failure> {
         self.named("a table for each credential", "as `credentialsRef` names it", |entry| {
             entry.http_credential()

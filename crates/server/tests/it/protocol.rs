@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ListRootsResult,
-    ProtocolVersion, Root,
-};
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+#[expect(
+    deprecated,
+    reason = "clients of the editions before the newest still name their folder this way"
+)]
+use rmcp::model::{ListRootsResult, Root};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData, ServiceExt as _, serve_server};
 use serde_json::{Value, json};

@@ -7,7 +7,8 @@ use super::super::response;
 use super::super::route::HandlerResult;
 
 /// The seams: name, kind, what guards it, and what it is.
-const SEAMS: [(&str, &str, &str, &str); 5] = [
+const SEAMS: [(&str, &str, &str, &str); 6] = [
+    ("interlock.http", "http", "effect-ledger", "HTTP requests of nodes."),
     ("interlock.mcp", "http", "effect-ledger", "Calls of tools on MCP servers."),
     ("interlock.models", "provider-sdk", "effect-ledger", "Calls of model providers."),
     (
