@@ -310,7 +310,13 @@ fn latest_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
 fn unblocked_call(ingredients: &Ingredients<'_>) -> Option<NextCall> {
     let Ingredients { session, node, keyring, .. } = *ingredients;
     let step = session.state.lineage(node).find(|node| node.kind == NodeKind::Step)?;
-    let position = session.positions_of(step).into_iter().next()?;
+    let session_id = session.state.session_id();
+    let position = Position {
+        session_id: session_id.clone(),
+        run_id: step.run_id.clone(),
+        node_id: step.id.clone(),
+        attempt_id: derive::attempt_id(session_id, &step.id, 0),
+    };
     Some(rehydrate(keyring, &position))
 }
 

@@ -130,7 +130,7 @@ async fn an_approval_does_not_count_for_notes_that_the_person_did_not_see() {
     let given = [("node", node.as_str()), ("question", "confirmation"), ("outcome", "given")];
     assert_eq!(person.submit(&page, &answer, &given).await.status, 303);
     let other = submit(&guided, &blocked, Intent::Advance, "Dropped the production database.");
-    assert_eq!(other.kind, ReplyKind::Blocked, "nobody has seen these notes");
+    assert_eq!(other.kind, ReplyKind::Blocked, "the person has not seen these notes");
     let page = person.get(&path).await;
     page.shows(&["Dropped the production database."]);
     page.hides(&["The last word is zebra.", "Answered. The run continues"]);

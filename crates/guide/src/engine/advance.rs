@@ -368,7 +368,7 @@ impl Attempt<'_> {
         let recorded = self.record_outcome(&mut ledger, &to);
         self.add_validation(&mut ledger, evidence);
         self.add_gaps(&mut ledger, changes.gaps, Vec::new(), &recorded);
-        // The visit goes on, so the log has to say which keys it need not send again.
+        // The visit continues, so the log has to say which keys it need not send again.
         let context = changes.context.or_else(|| {
             let current = || self.state.context(&self.run.id).clone();
             (!changes.resent_keys.is_empty()).then(current)

@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(
             check(pack, &both),
             ContractVerdict::Satisfied { index: 1 },
-            "two observations are no conflict"
+            "two observations do not conflict"
         );
     }
 

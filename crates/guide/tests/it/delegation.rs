@@ -202,7 +202,7 @@ fn g3_a_list_that_comes_later_is_fixed_by_the_attempt_that_sent_it() {
     assert_eq!(refused, EngineError::HandedOutList { key: "files".to_owned() });
 }
 
-/// Bug 5: a delegation that was handed out is not taken back by a change of its condition.
+/// Bug 5: a delegation that was handed out stays when its condition changes.
 #[test]
 fn g3_a_handed_out_delegation_stays() {
     let harness = Harness::start(workflow(delegating()), json!({"deep": true}), None);

@@ -84,7 +84,11 @@ fn fix(code: ApiCode, context: &str) -> String {
 fn page(code: ApiCode) -> String {
     let is_shared = matches!(
         code,
-        ApiCode::Forbidden | ApiCode::InternalError | ApiCode::NotFound | ApiCode::ValidationError
+        ApiCode::Forbidden
+            | ApiCode::InternalError
+            | ApiCode::NotFound
+            | ApiCode::Unprocessable
+            | ApiCode::ValidationError
     );
     if is_shared { code.as_str().to_uppercase() } else { code.as_str().to_owned() }
 }

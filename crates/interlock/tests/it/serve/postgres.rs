@@ -47,7 +47,7 @@ async fn runs_in_postgresql_survive_their_host() {
     {
         let done = command(&arguments);
         assert!(done.status.success(), "{arguments:?}: {}", text(&done.stderr));
-        assert!(text(&done.stdout).contains("schema version 2"), "{arguments:?}: {}", text(&done.stdout));
+        assert!(text(&done.stdout).contains("schema version 3"), "{arguments:?}: {}", text(&done.stdout));
     }
 
     let served = Served::with_environment(data.path(), &examples(), &environment);
