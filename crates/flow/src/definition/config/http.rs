@@ -59,7 +59,7 @@ pub struct HttpRequestConfig {
     pub idempotency: HttpIdempotency,
     /// The statuses that complete the node; others fail it with `http_status`.
     #[serde(default = "success")]
-    #[schemars(length(min = 1, max = 20), inner(regex(pattern = "^[1-5]([0-9]{2}|xx)$")))]
+    #[schemars(length(min = 1, max = 20), inner(regex(pattern = "^([1-5][0-9]{2}|[1-5]xx)$")))]
     accept: Vec<String>,
     #[serde(default)]
     pub response: HttpResponse,
