@@ -70,7 +70,7 @@ pub struct RateLimits {
 
 /// The request that a limit is applied to.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct LimitedRequest<'a> {
     /// The hash of the key, or another id for callers without one. Never the key itself.
     pub key: &'a str,
     /// The tenant, if it is known.
@@ -101,7 +101,7 @@ impl RateLimiter {
     ///
     /// # Errors
     /// `rate_limited`, with the time to wait before a retry.
-    pub fn admit(&self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Refusal> {
+    pub fn admit(&self, asked: &LimitedRequest<'_>, now: Timestamp) -> Result<(), Refusal> {
         let wanted = [
             (RateScope::Key, self.limits.key, Some(asked.key)),
             (RateScope::Tenant, self.limits.tenant, asked.tenant.map(Tenant::as_str)),
@@ -185,8 +185,8 @@ mod tests {
 
     static ACME: LazyLock<Tenant> = LazyLock::new(|| Tenant::new("acme"));
 
-    fn asked(key: &'static str) -> Asked<'static> {
-        Asked { key, tenant: Some(&ACME), route: "POST /v1/runs" }
+    fn asked(key: &'static str) -> LimitedRequest<'static> {
+        LimitedRequest { key, tenant: Some(&ACME), route: "POST /v1/runs" }
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(limiter.admit(&asked("a"), Timestamp(0)).unwrap_err().details["scope"], "tenant");
         }
-        let elsewhere = Asked { tenant: Some(&Tenant::new("other")), ..asked("a") };
+        let elsewhere = LimitedRequest { tenant: Some(&Tenant::new("other")), ..asked("a") };
         assert!(limiter.admit(&elsewhere, Timestamp(0)).is_ok(), "the key still has tokens");
     }
 

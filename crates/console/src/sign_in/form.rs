@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use runs::rates::Asked;
+use runs::rates::LimitedRequest;
 use runs::{ApiCode, Refusal};
 
 use axum::response::{IntoResponse as _, Response};
@@ -59,7 +59,11 @@ async fn enter(console: &Shared, parts: &Parts, form: &Fields) -> Result<HeaderV
         let fingerprint = &runs::keys::hash(key).to_hex()[..16];
         // Without a valid key there is no tenant, so the address is used in its place.
         let address = Tenant::new(peer.as_str());
-        let asked = Asked { key: &format!("{peer} {fingerprint}"), tenant: Some(&address), route: "sign-in" };
+        let asked = LimitedRequest {
+            key: &format!("{peer} {fingerprint}"),
+            tenant: Some(&address),
+            route: "sign-in",
+        };
         console.failed_sign_ins.admit(&asked, now)?;
         return Err(match refusal.code {
             ApiCode::Unauthenticated => {

@@ -39,14 +39,14 @@ pub struct PausedRun {
 
 /// What a reply refers to: a node, or one interrupt of it.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct AnswerTarget<'a> {
     run_id: &'a RunId,
     node_id: &'a NodeId,
     interrupt_id: Option<&'a InterruptId>,
     via: Via,
 }
 
-impl Asked<'_> {
+impl AnswerTarget<'_> {
     fn answered(&self, status: RunStatus) -> AnsweredInterrupt {
         AnsweredInterrupt { run_id: self.run_id.clone(), node_id: self.node_id.clone(), status }
     }
@@ -65,7 +65,7 @@ impl Commands {
         resume_value: Value,
         respond: R,
     ) -> Result<R::Response, Refusal> {
-        let asked = Asked { run_id, node_id, interrupt_id: None, via: Via::Key };
+        let asked = AnswerTarget { run_id, node_id, interrupt_id: None, via: Via::Key };
         self.resolve_asked(caller, asked, resume_value, &respond).await
     }
 
@@ -81,14 +81,14 @@ impl Commands {
         interrupt_id: &InterruptId,
         resume_value: Value,
     ) -> Result<AnsweredInterrupt, Refusal> {
-        let asked = Asked { run_id, node_id, interrupt_id: Some(interrupt_id), via: Via::Key };
+        let asked = AnswerTarget { run_id, node_id, interrupt_id: Some(interrupt_id), via: Via::Key };
         self.resolve_asked(caller, asked, resume_value, &Direct).await
     }
 
     async fn resolve_asked<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
-        asked: Asked<'_>,
+        asked: AnswerTarget<'_>,
         resume_value: Value,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
@@ -106,11 +106,11 @@ impl Commands {
     async fn answer<R: Respond<AnsweredInterrupt>>(
         &self,
         caller: &Caller,
-        asked: Asked<'_>,
+        asked: AnswerTarget<'_>,
         resume_value: Value,
         respond: &R,
     ) -> Result<R::Response, Refusal> {
-        let Asked { run_id, node_id, interrupt_id, via } = asked;
+        let AnswerTarget { run_id, node_id, interrupt_id, via } = asked;
         let input = Input::Resolve {
             node_id: node_id.to_owned(),
             interrupt_id: interrupt_id.cloned(),
@@ -142,7 +142,7 @@ impl Commands {
     async fn delivered_again<R: Respond<AnsweredInterrupt>>(
         &self,
         loaded: &Loaded,
-        asked: Asked<'_>,
+        asked: AnswerTarget<'_>,
         event: &Value,
         respond: &R,
     ) -> Result<Option<R::Response>, Refusal> {
@@ -206,7 +206,7 @@ impl Commands {
                 "the interrupt was resolved, or ended with its run",
             )
         };
-        let asked = Asked {
+        let asked = AnswerTarget {
             run_id: &token.run_id,
             node_id: &token.node_id,
             interrupt_id: Some(&token.interrupt_id),

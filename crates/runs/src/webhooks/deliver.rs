@@ -42,7 +42,7 @@ const LIMITS: outbound::Limits =
     outbound::Limits { head: Duration::from_secs(5), whole: Some(Duration::from_secs(5)), body: 0 };
 
 /// A request that is ready to be sent.
-struct Call {
+struct DeliveryRequest {
     url: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
@@ -203,7 +203,7 @@ impl Webhooks {
         ask(breakers.entry(webhook_id.to_owned()).or_default())
     }
 
-    async fn call(&self, call: Call) -> Result<(), CallError> {
+    async fn call(&self, call: DeliveryRequest) -> Result<(), CallError> {
         let outbound = &self.outbound;
         let target = outbound.check(&call.url)?;
         let mut headers = vec![("user-agent", AGENT), ("content-type", "application/json")];
@@ -252,7 +252,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// If the store cannot be read, so that it is unknown whether the run waits.
-    async fn callback(&self, delivery: &Delivery) -> Result<Option<Call>, Refusal> {
+    async fn callback(&self, delivery: &Delivery) -> Result<Option<DeliveryRequest>, Refusal> {
         let queued: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
         let text = |name: &str| queued.get(name).and_then(Value::as_str).unwrap_or_default();
         match self.states.load(&RunId::new(text("runId"))).await {
@@ -269,7 +269,7 @@ impl Webhooks {
         loaded: &Loaded,
         node_id: &str,
         interrupt_id: &str,
-    ) -> Option<Call> {
+    ) -> Option<DeliveryRequest> {
         let genesis = &loaded.state.genesis;
         let run_id = &genesis.run_id;
         let interrupt = loaded.state.interrupts.get(node_id).filter(|open| open.id == interrupt_id)?;
@@ -293,7 +293,7 @@ impl Webhooks {
             ("x-openwop-delivery-id", delivery.delivery_id.clone()),
         ];
         let url = genesis.callback_url.clone()?;
-        Some(Call { url, headers, body: body.to_string().into_bytes() })
+        Some(DeliveryRequest { url, headers, body: body.to_string().into_bytes() })
     }
 
     /// Whether the callback address of a run gets a token to reply with. The creator of the run named the address, and must be
@@ -315,7 +315,7 @@ impl Webhooks {
 }
 
 /// The request to a subscriber, signed for this moment.
-fn signed(webhook: &Webhook, delivery: &Delivery, now: Timestamp) -> Call {
+fn signed(webhook: &Webhook, delivery: &Delivery, now: Timestamp) -> DeliveryRequest {
     let (seconds, secrets) = (now.0 / 1000, webhook.secrets_at(now));
     // During a rotation this stays the previous secret, which receivers of this signature know.
     let secret = secrets.last().copied().unwrap_or(&webhook.secret);
@@ -334,11 +334,11 @@ fn signed(webhook: &Webhook, delivery: &Delivery, now: Timestamp) -> Call {
         let id = standard::message_id(&delivery.delivery_id);
         headers.extend(standard::headers(id, seconds, &delivery.body, &secrets));
     }
-    Call { url: webhook.url.clone(), headers, body: delivery.body.to_vec() }
+    DeliveryRequest { url: webhook.url.clone(), headers, body: delivery.body.to_vec() }
 }
 
 /// The request to a subscriber of version 2: every header of version 1 also has its name of version 2, with the same value.
-fn signed_v2(webhook: &Webhook, tenant: &Tenant, delivery: &Delivery, now: Timestamp) -> Call {
+fn signed_v2(webhook: &Webhook, tenant: &Tenant, delivery: &Delivery, now: Timestamp) -> DeliveryRequest {
     const NAMES: [(&str, &str); 5] = [
         ("x-openwop-webhook-id", "openwop-webhook-id"),
         ("x-openwop-event-type", "openwop-event-type"),

@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode}
 use hyper::body::Body as _;
 use openwop::Major;
 use runs::keys;
-use runs::rates::Asked;
+use runs::rates::LimitedRequest;
 use runs::{ApiCode, Caller, GuidedCaller, Keyed, Refusal, RefusalKind, Scope, StoredReply, Written};
 use serde_json::{Value, json};
 
@@ -326,7 +326,7 @@ async fn admit(
             (_, None) => String::new(),
         };
         let tenant = named.map(|named| &named.tenant);
-        let asked = Asked { key: &who, tenant, route };
+        let asked = LimitedRequest { key: &who, tenant, route };
         state.rate_limiter.admit(&asked, Timestamp(state.clock.now_ms()))?;
     }
     if access == Access::Guided {

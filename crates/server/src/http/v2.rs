@@ -36,7 +36,7 @@ use super::route::Route;
 use super::state::Service;
 use super::table::Params;
 
-pub(super) use self::paths::{Found, find};
+pub(super) use self::paths::{PathMatch, find};
 
 /// Whether a request for a path of version 2 comes from a browser that wants a page: pages had these paths before the console got its own.
 pub(super) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
@@ -69,17 +69,17 @@ fn prefers_html(headers: &HeaderMap) -> bool {
 pub(super) async fn answer(
     state: &Service,
     context: RequestContext,
-    found: Found,
+    found: PathMatch,
     request: Request,
 ) -> (Response, AccessLogEntry) {
     match found {
-        Found::Operation(route, params) => {
+        PathMatch::Operation(route, params) => {
             let run_id = params.iter().find(|(name, _)| *name == "runId").map(|(_, id)| id.clone());
             let (response, log_entry) = exchange::answer(state, context, route, params, request).await;
             let situation = reply::Refused { operation: route.operation, run_id };
             (reply::translated(state, &log_entry, response, &situation).await, log_entry)
         }
-        Found::OtherMethod(allowed) => {
+        PathMatch::OtherMethod(allowed) => {
             let refusal = Refusal::new(ApiCode::NotFound, "Method not allowed. See the `Allow` header.");
             let (mut response, log_entry) = exchange::refuse_path(state, context, request, refusal).await;
             if let Ok(allow) = HeaderValue::from_str(&allowed.join(", ")) {
@@ -87,7 +87,7 @@ pub(super) async fn answer(
             }
             (reply::translated(state, &log_entry, response, &reply::Refused::default()).await, log_entry)
         }
-        Found::NotServed => {
+        PathMatch::NotServed => {
             let refusal = Refusal::new(
                 ApiCode::NotFound,
                 "This host does not serve the operation. See GET /.well-known/openwop for what it serves.",
@@ -95,7 +95,7 @@ pub(super) async fn answer(
             let (response, log_entry) = exchange::refuse_path(state, context, request, refusal).await;
             (reply::translated(state, &log_entry, response, &reply::Refused::default()).await, log_entry)
         }
-        Found::Malformed => {
+        PathMatch::Malformed => {
             let refusal = Refusal::new(
                 ApiCode::ValidationError,
                 "The path is malformed. In an id, write `~2F` or `%2F` for the slash.",

@@ -8,7 +8,7 @@ use super::super::table::{Params, decoded};
 use super::routes::{NOT_SERVED, ROUTES};
 
 /// What a path of version 2 names.
-pub(in crate::http) enum Found {
+pub(in crate::http) enum PathMatch {
     Operation(&'static Route, Params),
     /// The path exists, with other methods.
     OtherMethod(Vec<&'static str>),
@@ -19,12 +19,12 @@ pub(in crate::http) enum Found {
 }
 
 /// The operation of a path. `None` if the protocol has no such path.
-pub(in crate::http) fn find(method: &HttpMethod, path: &str) -> Option<Found> {
+pub(in crate::http) fn find(method: &HttpMethod, path: &str) -> Option<PathMatch> {
     // An operation without parameters comes before one that would take the last segment as an id.
     if NOT_SERVED.iter().any(|(_, template)| *template == path)
         && ROUTES.iter().all(|route| route.path != path)
     {
-        return Some(Found::NotServed);
+        return Some(PathMatch::NotServed);
     }
     let mut allowed: Vec<&'static str> = Vec::new();
     for route in ROUTES {
@@ -35,24 +35,24 @@ pub(in crate::http) fn find(method: &HttpMethod, path: &str) -> Option<Found> {
         }
         let params: Option<Params> =
             raw.into_iter().map(|(name, text)| Some((name, segment(text)?))).collect();
-        return Some(params.map_or(Found::Malformed, |params| Found::Operation(route, params)));
+        return Some(params.map_or(PathMatch::Malformed, |params| PathMatch::Operation(route, params)));
     }
     if NOT_SERVED
         .iter()
         .any(|(named, template)| *named == method.as_str() && matched(template, path).is_some())
     {
-        return Some(Found::NotServed);
+        return Some(PathMatch::NotServed);
     }
     if allowed.is_empty() {
         return NOT_SERVED
             .iter()
             .any(|(_, template)| matched(template, path).is_some())
-            .then_some(Found::NotServed);
+            .then_some(PathMatch::NotServed);
     }
     if allowed.contains(&"GET") {
         allowed.push("HEAD");
     }
-    Some(Found::OtherMethod(allowed))
+    Some(PathMatch::OtherMethod(allowed))
 }
 
 fn is_method(route: Method, method: &HttpMethod) -> bool {
@@ -96,13 +96,13 @@ mod tests {
 
     fn found(method: &str, path: &str) -> Option<String> {
         match find(&method.parse().unwrap(), path)? {
-            Found::Operation(route, params) => {
+            PathMatch::Operation(route, params) => {
                 let params: Vec<_> = params.into_iter().map(|(_, value)| value).collect();
                 Some(format!("{} {}", route.operation, params.join(" ")).trim_end().to_owned())
             }
-            Found::OtherMethod(allowed) => Some(format!("allowed {}", allowed.join(" "))),
-            Found::NotServed => Some("not served".to_owned()),
-            Found::Malformed => Some("malformed".to_owned()),
+            PathMatch::OtherMethod(allowed) => Some(format!("allowed {}", allowed.join(" "))),
+            PathMatch::NotServed => Some("not served".to_owned()),
+            PathMatch::Malformed => Some("malformed".to_owned()),
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use storage::disk::MemoryDisk;
 use storage::files::FileSessions;
 
-use super::script::{Call, Script};
+use super::script::{Script, ScriptedAttempt};
 use crate::failure::Failure;
 use crate::service;
 
@@ -152,7 +152,11 @@ async fn run(
 }
 
 /// Sends a call, and compares what comes back. A blocked attempt's reply has the handle for the retry.
-async fn attempt(guided: &Guided, reply: &Reply, call: &Call) -> Result<(Reply, String), Difference> {
+async fn attempt(
+    guided: &Guided,
+    reply: &Reply,
+    call: &ScriptedAttempt,
+) -> Result<(Reply, String), Difference> {
     let retry = reply.blocked.as_ref().and_then(|blocked| blocked.retry_continue_token.clone());
     let Some(token) = retry.or_else(|| reply.continue_token.clone()) else {
         return Err(Difference::new(None, format!("`{}` can be attempted", call.step), place(reply)));

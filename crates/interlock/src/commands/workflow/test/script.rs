@@ -36,7 +36,7 @@ pub(super) struct Script {
     #[serde(default)]
     pub(super) preferences: Preferences,
     /// In order; a step in a loop, or a blocked attempt and its retry, is there once per call.
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<ScriptedAttempt>,
     #[serde(default)]
     pub(super) expect: End,
 }
@@ -51,7 +51,7 @@ pub(super) struct Preferences {
 /// One attempt at a step.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct ScriptedAttempt {
     /// The step that must be pending.
     pub(super) step: String,
     pub(super) notes: Option<String>,
