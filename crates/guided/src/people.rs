@@ -8,9 +8,10 @@ use canon::error::{Envelope, Retry};
 use guide::engine::{
     self, Advance, AnswerOutcome, MAX_ANSWER_BYTES, Output, PeopleAnswers, PersonAnswer, Question,
 };
-use guide::project::{preferred_tip, submitted_notes};
+use guide::project::{preferred_tip, submitted_artifacts, submitted_notes};
 use guide::record::{NodeId, OutputChannel, RunId, SessionId};
 use guide::state::{Node, Run};
+use serde_json::Value;
 
 use super::Guided;
 use super::api::{ContinueRequest, Intent};
@@ -43,6 +44,8 @@ pub struct WaitingRun {
     /// The complete notes of the attempt, which an approval is about. `None` if it has none, or was made with an earlier
     /// version, which did not keep them.
     pub notes: Option<String>,
+    /// The artifacts of the attempt, which an approval is about too.
+    pub artifacts: Vec<Value>,
     /// Each question, with the answer that a person gave since the attempt was blocked.
     pub questions: Vec<(Question, Option<AnswerOutcome>)>,
 }
@@ -106,11 +109,11 @@ impl Guided {
             let Some(node) = preferred_tip(&session.state, run) else { continue };
             let questions = self.open_questions(&session, run, node).await?;
             if !questions.is_empty() {
-                let notes = self.submitted_notes(&session, node).await?;
                 waiting.push(WaitingRun {
                     run_id: run.id.clone(),
                     node_id: node.id.clone(),
-                    notes,
+                    notes: self.submitted_notes(&session, node).await?,
+                    artifacts: self.submitted_artifacts(&session, node).await?,
                     questions,
                 });
             }
@@ -126,6 +129,19 @@ impl Guided {
             None => Some(self.store.artifact(notes.sha256).await?),
         };
         Ok(text_of(notes, stored.as_deref()))
+    }
+
+    /// The artifacts of a blocked attempt.
+    async fn submitted_artifacts(&self, session: &Session, node: &Node) -> Result<Vec<Value>, Refusal> {
+        let mut values = Vec::new();
+        for artifact in submitted_artifacts(&session.state, node) {
+            values.push(match &artifact.content {
+                Some(content) => content.clone(),
+                None => serde_json::from_slice(&self.store.artifact(artifact.sha256).await?)
+                    .map_err(|_| inconsistent("A stored artifact is not JSON."))?,
+            });
+        }
+        Ok(values)
     }
 
     async fn open_questions(
@@ -200,7 +216,7 @@ pub(super) fn answered_since(ingredients: &Ingredients<'_>) -> Vec<String> {
         AnswerOutcome::Given => format!(
             "A person gave `{}` since this attempt was blocked. Advance again with {}; do not send an answer.",
             question.id,
-            if question.is_approval { "the same notes" } else { "the step's output" }
+            if question.is_approval { "the same notes and artifacts" } else { "the step's output" }
         ),
         AnswerOutcome::Refused => format!(
             "A person refused `{}` since this attempt was blocked. Change what was refused, then advance \

@@ -34,7 +34,8 @@ impl Guided {
             }
             candidates.extend(self.offer(candidate, &query, &keyring).await);
         }
-        Ok(ResumeReply { candidates, total_eligible: found.total_eligible, warnings: Vec::new() })
+        let warnings = unmatched(request, &candidates);
+        Ok(ResumeReply { candidates, total_eligible: found.total_eligible, warnings })
     }
 
     /// The reply entry for a candidate, or `None` if its session cannot be read.
@@ -65,6 +66,22 @@ impl Guided {
         offered["nextCall"] = json!(rehydrate_call(&session, keyring, tip)?);
         Some(offered)
     }
+}
+
+/// One sentence for each id of the request that no candidate has. Without it, a caller with a mistyped id would take
+/// the best other run for the one it named.
+fn unmatched(request: &ResumeRequest, candidates: &[Value]) -> Vec<String> {
+    [("session", "sessionId", &request.session_id), ("run", "runId", &request.run_id)]
+        .into_iter()
+        .filter_map(|(noun, member, id)| Some((noun, member, id.as_deref()?)))
+        .filter(|(_, member, id)| !candidates.iter().any(|candidate| candidate[*member] == *id))
+        .map(|(noun, member, id)| {
+            let others = if candidates.is_empty() { "" } else { " The runs listed are other ones." };
+            format!(
+                "No readable {noun} has the id `{id}`.{others} Check `{member}`, or search by `query` instead."
+            )
+        })
+        .collect()
 }
 
 /// Blocks: reads the repository of the workspace.

@@ -27,7 +27,7 @@ pub(super) fn panel(call: &PageRequest, session_id: &str, waiting: &[WaitingRun]
     }
 }
 
-/// The notes that an approval is about.
+/// The notes and artifacts that an approval is about.
 fn submitted(run: &WaitingRun) -> Markup {
     html! {
         @match &run.notes {
@@ -36,6 +36,10 @@ fn submitted(run: &WaitingRun) -> Markup {
                 div.markdown.quoted { (parts::markdown(notes)) }
             },
             None => p { "The attempt has no notes. An approval counts only for an attempt without notes." },
+        }
+        @if !run.artifacts.is_empty() {
+            p { "It also submits these artifacts. An approval counts only for them." }
+            @for artifact in &run.artifacts { (parts::json(artifact)) }
         }
     }
 }

@@ -10,16 +10,14 @@ use super::answers::AttemptAnswers;
 use super::evidence::{self, Artifact, ContextUpdate, Evidence};
 use super::ledger::Ledger;
 use super::notes::KeptNotes;
-use super::people::{self, PeopleAnswers};
+use super::people::{self, PeopleAnswers, SubmittedOutput};
 use super::reasons::{self, GapFacts, Reason};
 use super::start::exceeded_recommendation;
 use super::{Additions, EngineError, NewArtifact, NewSnapshot, context, verify};
 use crate::derive::{self, Cause};
 use crate::interpret::{self, OnObstacle, SelectionInput, visible_context};
 use crate::project::open_gaps;
-use crate::record::budgets::{
-    BLOCKED_ATTEMPTS, INLINE_ARTIFACT_BYTES, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES,
-};
+use crate::record::budgets::{BLOCKED_ATTEMPTS, SUMMARY_BYTES, TRACE_BYTES, TRACE_ENTRIES};
 use crate::record::{
     AdvanceIntent, AdvanceOutcome, ArtifactRef, AttemptId, Autonomy, Block, BlockReason, Blocked,
     ContextSource, EdgeCause, EdgeCauseKind, EdgeKind, EngineState, EventData, EventId, ExecutionSnapshot,
@@ -197,10 +195,10 @@ impl<'a> EvaluatedAttempt<'a> {
 
         let preferences = request.effective_preferences(node);
         let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
-        let notes_digest = KeptNotes::digest(notes.as_ref());
         let mut artifacts = evidence::measure(people::claimed(request.output.artifacts.clone()))?;
+        let submitted = SubmittedOutput::of_attempt(notes.as_ref(), &artifacts);
         // The host wrote it, so the caller's limit does not apply.
-        artifacts.append(&mut evidence::measure(request.people.artifacts(notes_digest))?);
+        artifacts.append(&mut evidence::measure(request.people.artifacts(submitted))?);
         let values: Vec<Value> = artifacts.iter().map(|artifact| artifact.value.clone()).collect();
         let before = state.context(&run.id);
         let mut merged = match &request.context {
@@ -256,7 +254,7 @@ impl<'a> EvaluatedAttempt<'a> {
             recorded: people::recorded(state, node),
             unanswered: request.people.unanswered,
             session_id: state.session_id(),
-            notes: (!lacks_notes).then_some(notes_digest),
+            output: (!lacks_notes).then_some(submitted),
         };
         evidence.take_answers(step, &answered, &visible, preferences.autonomy);
         Ok(Self { node, run, step, preferences, merged, artifacts, values, notes, evidence, delegations })
@@ -644,7 +642,7 @@ impl Attempt<'_> {
         artifact: Artifact,
         stored: &mut Vec<NewArtifact>,
     ) {
-        let inline = artifact.bytes.len() <= INLINE_ARTIFACT_BYTES;
+        let inline = artifact.is_inline();
         ledger.add(
             Scope::Node(self.run.id.clone(), to.clone()),
             &[output_id.as_str()],

@@ -5,12 +5,13 @@
 //! [require](Step::require_person) that a person gives it directly.
 
 use canon::budget;
-use canon::digest::Digest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::members::{Member, fault};
-use super::people::{AnswerOutcome, AnswerProvenance, NOTES_MEMBER, Unanswered};
+use super::people::{
+    ARTIFACTS_MEMBER, AnswerOutcome, AnswerProvenance, NOTES_MEMBER, SubmittedOutput, Unanswered,
+};
 use super::reasons::Reason;
 use crate::placeholder::is_placeholder;
 use crate::record::budgets::{BLOCKER_MESSAGE_BYTES, SUGGESTED_FIX_BYTES};
@@ -20,7 +21,7 @@ use crate::workflow::compiled::Step;
 use crate::workflow::needs::{ANSWER_KIND, Giver, Need, needs};
 
 /// The members of an answer. The engine adds those that are not the caller's.
-const MEMBERS: [Member; 7] = [
+const MEMBERS: [Member; 8] = [
     Member::choice("answeredBy", &["user", "coordinator"]),
     Member::choice("outcome", &["given", "refused"]),
     Member::text("answer"),
@@ -28,6 +29,7 @@ const MEMBERS: [Member; 7] = [
     Member::text("provenance").optional(),
     Member::text("person").optional(),
     Member::text(NOTES_MEMBER).optional(),
+    Member::text(ARTIFACTS_MEMBER).optional(),
 ];
 
 #[derive(Deserialize)]
@@ -42,6 +44,8 @@ struct UserAnswer {
     _person: Option<String>,
     #[serde(default, rename = "notesSha256")]
     _notes_sha256: Option<String>,
+    #[serde(default, rename = "artifactsSha256")]
+    _artifacts_sha256: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -60,15 +64,15 @@ pub(super) struct AttemptAnswers<'a> {
     /// Why a person who was asked did not answer.
     pub(super) unanswered: Option<Unanswered>,
     pub(super) session_id: &'a SessionId,
-    /// The digest of the attempt's notes, which an approval must be bound to. `None` if the attempt lacks notes that
-    /// the step requires: it is blocked anyway, and an approval given before is not lost.
-    pub(super) notes: Option<Digest>,
+    /// The attempt's output, which an approval must be bound to. `None` if the attempt lacks notes that the step
+    /// requires: it is blocked anyway, and an approval given before is not lost.
+    pub(super) output: Option<SubmittedOutput>,
 }
 
 /// The answer that counts for a need.
 enum Counted<'a> {
     Answer(&'a Map<String, Value>),
-    /// A person approved an attempt with other notes.
+    /// A person approved an attempt with other notes or artifacts.
     Outdated,
     Missing,
 }
@@ -83,7 +87,7 @@ impl AttemptAnswers<'_> {
         !claims && judge(step, need, &counted, None, None).is_ok()
     }
 
-    /// The last answer that a person gave directly, without approvals of other notes; otherwise the last one that the
+    /// The last answer that a person gave directly, without approvals of other output; otherwise the last one that the
     /// caller sent. A caller cannot override a person's answer.
     fn counted(&self, need: &Need<'_>) -> Counted<'_> {
         let about = || {
@@ -92,12 +96,12 @@ impl AttemptAnswers<'_> {
         };
         let direct: Vec<_> = about().filter(|answer| !claimed(answer)).collect();
         let is_outdated = |answer: &Map<String, Value>| {
-            self.notes.is_some_and(|notes| is_outdated_approval(need, answer, notes))
+            self.output.is_some_and(|output| is_outdated_approval(need, answer, output))
         };
         let Some((last, earlier)) = direct.split_last() else {
             return about().last().map_or(Counted::Missing, Counted::Answer);
         };
-        // Of several approvals, the one of these notes counts, unless the person refused after it.
+        // Of several approvals, the one of this output counts, unless the person refused after it.
         let approvals = earlier.iter().rev().take_while(|answer| is_given(answer));
         let valid = std::iter::once(last).chain(approvals).find(|answer| !is_outdated(answer));
         let claim = || about().filter(|answer| claimed(answer)).last();
@@ -105,15 +109,14 @@ impl AttemptAnswers<'_> {
     }
 }
 
-/// Whether an answer approves other notes than these.
-pub(super) fn is_outdated(need: &Need<'_>, answer: &Value, notes: Digest) -> bool {
-    answer.as_object().is_some_and(|answer| is_outdated_approval(need, answer, notes))
+/// Whether an answer approves another output than this.
+pub(super) fn is_outdated(need: &Need<'_>, answer: &Value, output: SubmittedOutput) -> bool {
+    answer.as_object().is_some_and(|answer| is_outdated_approval(need, answer, output))
 }
 
 /// A refusal is never outdated: it counts until the person answers again.
-fn is_outdated_approval(need: &Need<'_>, answer: &Map<String, Value>, notes: Digest) -> bool {
-    let seen = answer.get(NOTES_MEMBER).and_then(Value::as_str);
-    need.is_approval() && is_given(answer) && seen.is_some_and(|seen| seen != notes.to_hex())
+fn is_outdated_approval(need: &Need<'_>, answer: &Map<String, Value>, output: SubmittedOutput) -> bool {
+    need.is_approval() && is_given(answer) && output.differs_from(answer)
 }
 
 /// The unanswered needs of a step, each with the reason to block.
@@ -165,7 +168,7 @@ fn judge(
         Counted::Answer(artifact) => *artifact,
         Counted::Outdated => {
             let asked = unanswered.map(|why| format!("; {}", describe_unanswered(why)));
-            let outdated = "a person approved it with other notes; an approval counts only for the notes that the person saw";
+            let outdated = "a person approved it with other notes or artifacts; an approval counts only for those that the person saw";
             return Err(format!("{outdated}{}", asked.unwrap_or_default()));
         }
         Counted::Missing => {
@@ -234,7 +237,7 @@ fn reason(
     let message = format!("This step needs {kind} {whose} (`{}`), and {fault}. Needed: {what}", need.id);
     reason.blocker.message = budget::truncate(&message, BLOCKER_MESSAGE_BYTES).into_owned();
     let output = if need.is_approval() {
-        "the same notes: an approval counts only for the notes that the person saw"
+        "the same notes and artifacts: an approval counts only for those that the person saw"
     } else {
         "the step's output"
     };

@@ -7,7 +7,9 @@ use super::EngineError;
 use super::answers::{self, AttemptAnswers};
 use super::reasons::Reason;
 use crate::interpret::Decision;
-use crate::record::budgets::{ARTIFACT_BYTES, ARTIFACTS, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS};
+use crate::record::budgets::{
+    ARTIFACT_BYTES, ARTIFACTS, INLINE_ARTIFACT_BYTES, VALIDATION_ISSUE_BYTES, VALIDATION_ITEMS,
+};
 use crate::record::{
     AttemptContext, Autonomy, BlockReason, Blocker, BlockerCode, Capability, CapabilityStatus, ClaimDetail,
     ClaimedBy, ClaimedStatus, DelimiterSafe, DivergenceReason, EnforcementGrade, FailureCode, Pointer,
@@ -128,6 +130,11 @@ impl Artifact {
             return Err(fault(format!("it has {} bytes; the limit is {ARTIFACT_BYTES}", bytes.len())));
         }
         Ok(Self { sha256: Digest::of_bytes(&bytes), bytes, value })
+    }
+
+    /// Whether its event contains its value. Larger ones are stored beside the log.
+    pub(super) fn is_inline(&self) -> bool {
+        self.bytes.len() <= INLINE_ARTIFACT_BYTES
     }
 }
 

@@ -5,14 +5,15 @@
 //! three it was. Only the engine writes the `provenance` of an answer; a value that the caller sends is
 //! replaced.
 //!
-//! A recorded answer has the digest of the notes that the person saw. An approval counts only for an attempt with the
-//! same notes; see [`AttemptAnswers`].
+//! A recorded answer has the digests of the notes and artifacts that the person saw. An approval counts only for an
+//! attempt with the same [output](SubmittedOutput); see [`AttemptAnswers`].
 
 use canon::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answers::AttemptAnswers;
+use super::evidence::Artifact;
 use super::ledger::Ledger;
 use super::notes::KeptNotes;
 use super::{
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::derive;
 use crate::interpret::visible_context;
-use crate::project::submitted_notes;
+use crate::project::{submitted_artifacts, submitted_notes};
 use crate::record::{
     ArtifactRef, Block, Blocked, BlockerCode, EngineState, EventData, EventIndex, NodeKind, OutputChannel,
     OutputPayload, Scope, UserOnlyDependency,
@@ -28,7 +29,7 @@ use crate::record::{
 use crate::render::resolve;
 use crate::state::{Node, SessionState};
 use crate::workflow::compiled::{CompiledWorkflow, Step};
-use crate::workflow::needs::{ANSWER_KIND, CONFIRMATION, Need, needs};
+use crate::workflow::needs::{ANSWER_KIND, CONFIRMATION, Need, is_answer, needs};
 
 /// The maximum length of a person's answer, in bytes. With its metadata it still fits into an event.
 pub const MAX_ANSWER_BYTES: usize = 1024;
@@ -38,6 +39,47 @@ const MAX_PERSON_BYTES: usize = 128;
 /// The member of a recorded answer with the digest of the notes that the person saw: that of their `wr.notes`
 /// artifact. Answers of earlier versions do not have it, and count for any notes.
 pub(super) const NOTES_MEMBER: &str = "notesSha256";
+/// The member of a recorded answer with the digest of the artifacts that the person saw; see
+/// [`SubmittedOutput::artifacts`]. Answers of earlier versions do not have it, and count for any artifacts.
+pub(super) const ARTIFACTS_MEMBER: &str = "artifactsSha256";
+
+/// The output of an attempt as a person approves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SubmittedOutput {
+    /// The digest of the notes as an artifact.
+    notes: Digest,
+    /// The digest of the sorted digests of the caller's artifacts, without answers: those are what the person gives.
+    artifacts: Digest,
+}
+
+impl SubmittedOutput {
+    /// The output that a caller sends with an attempt.
+    pub(super) fn of_attempt(notes: Option<&KeptNotes<'_>>, artifacts: &[Artifact]) -> Self {
+        let seen = artifacts.iter().filter(|sent| !(sent.is_inline() && is_answer(&sent.value)));
+        Self { notes: KeptNotes::digest(notes), artifacts: digest_of(seen.map(|sent| sent.sha256)) }
+    }
+
+    /// The output that is recorded with a blocked attempt.
+    fn at_node(state: &SessionState, node: &Node) -> Self {
+        let notes =
+            submitted_notes(state, node).map_or_else(|| KeptNotes::digest(None), |notes| notes.sha256);
+        Self { notes, artifacts: digest_of(submitted_artifacts(state, node).map(|seen| seen.sha256)) }
+    }
+
+    /// Whether an answer is bound to another output than this.
+    pub(super) fn differs_from(&self, answer: &Map<String, Value>) -> bool {
+        let differs = |member: &str, digest: Digest| {
+            answer.get(member).and_then(Value::as_str).is_some_and(|seen| seen != digest.to_hex())
+        };
+        differs(NOTES_MEMBER, self.notes) || differs(ARTIFACTS_MEMBER, self.artifacts)
+    }
+}
+
+fn digest_of(artifacts: impl Iterator<Item = Digest>) -> Digest {
+    let mut digests: Vec<_> = artifacts.map(|digest| digest.to_hex()).collect();
+    digests.sort_unstable();
+    Digest::of_bytes(digests.concat().as_bytes())
+}
 
 /// How an answer was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +146,7 @@ pub struct Question {
     pub caution: &'static str,
     /// Whether the answer needs words in addition to the decision.
     pub needs_words: bool,
-    /// Whether the answer approves the notes of the attempt, and counts only for them.
+    /// Whether the answer approves the output of the attempt, and counts only for it.
     pub is_approval: bool,
 }
 
@@ -122,8 +164,8 @@ impl Question {
 }
 
 impl PersonAnswer {
-    /// The answer as it is recorded, bound to the notes that the person saw.
-    fn artifact(&self, provenance: AnswerProvenance, notes: Digest) -> Value {
+    /// The answer as it is recorded, bound to the output that the person saw.
+    fn artifact(&self, provenance: AnswerProvenance, seen: SubmittedOutput) -> Value {
         let words = self.words.as_deref().map(str::trim).filter(|words| !words.is_empty());
         let words = words.unwrap_or(match self.outcome {
             AnswerOutcome::Given => "Approved.",
@@ -136,7 +178,8 @@ impl PersonAnswer {
             "outcome": self.outcome,
             "answer": canon::budget::truncate(words, MAX_ANSWER_BYTES),
             "provenance": provenance,
-            NOTES_MEMBER: notes.to_hex(),
+            NOTES_MEMBER: seen.notes.to_hex(),
+            ARTIFACTS_MEMBER: seen.artifacts.to_hex(),
         });
         if let Some(person) = &self.person {
             artifact["person"] = json!(canon::budget::truncate(person, MAX_PERSON_BYTES));
@@ -146,9 +189,9 @@ impl PersonAnswer {
 }
 
 impl PeopleAnswers {
-    /// The answers as they are recorded with the attempt that has these notes.
-    pub(super) fn artifacts(&self, notes: Digest) -> Vec<Value> {
-        self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited, notes)).collect()
+    /// The answers as they are recorded with the attempt that has this output.
+    pub(super) fn artifacts(&self, seen: SubmittedOutput) -> Vec<Value> {
+        self.answers.iter().map(|answer| answer.artifact(AnswerProvenance::Elicited, seen)).collect()
     }
 }
 
@@ -160,6 +203,7 @@ pub(super) fn claimed(mut artifacts: Vec<Value>) -> Vec<Value> {
         {
             members.remove("person");
             members.remove(NOTES_MEMBER);
+            members.remove(ARTIFACTS_MEMBER);
             members.insert("provenance".to_owned(), json!(AnswerProvenance::Claimed));
         }
     }
@@ -217,10 +261,6 @@ fn is_approval(step: &Step, id: &str) -> bool {
     declared.map_or(id == CONFIRMATION, |need| need.reason == UserOnlyDependency::NeedsUserApproval)
 }
 
-fn is_answer(artifact: &Value) -> bool {
-    artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND)
-}
-
 fn provenance(answer: &Value) -> AnswerProvenance {
     let recorded =
         answer.get("provenance").and_then(|recorded| serde_json::from_value(recorded.clone()).ok());
@@ -240,14 +280,14 @@ pub fn questions(request: &Advance<'_>) -> Result<Vec<Question>, EngineError> {
     let merged = request.context.as_ref().map(|delta| context::merge(before, delta)).transpose()?;
     let stack = request.snapshot.progress().map(|(_, stack)| stack.as_slice()).unwrap_or_default();
     let visible = visible_context(request.workflow, merged.as_ref().unwrap_or(before), stack);
-    let sent = claimed(request.output.artifacts.clone());
+    let sent = evidence::measure(claimed(request.output.artifacts.clone()))?;
     let notes = request.output.notes_markdown.as_deref().and_then(KeptNotes::of);
     let answered = AttemptAnswers {
-        sent: sent.iter().collect(),
+        sent: sent.iter().map(|artifact| &artifact.value).collect(),
         recorded: recorded(state, node),
         unanswered: None,
         session_id: state.session_id(),
-        notes: Some(KeptNotes::digest(notes.as_ref())),
+        output: Some(SubmittedOutput::of_attempt(notes.as_ref(), &sent)),
     };
     let open: Vec<Need<'_>> = needs(step, &visible)
         .into_iter()
@@ -304,7 +344,7 @@ pub fn waiting_for_people(
         .map(|(_, answer)| answer)
         .filter(|answer| provenance(answer) == AnswerProvenance::Console)
         .collect();
-    let notes = notes_to_approve(state, node);
+    let output = SubmittedOutput::at_node(state, node);
     // There is nothing to approve yet in an attempt that lacks its notes.
     let open = needs(step, &visible)
         .into_iter()
@@ -314,7 +354,7 @@ pub fn waiting_for_people(
             let about =
                 |answer: &&&Value| answer.get("dependencyId").and_then(Value::as_str) == Some(need.id);
             let answer = answers.iter().rev().find(about)?;
-            if answers::is_outdated(&need, answer, notes) {
+            if answers::is_outdated(&need, answer, output) {
                 return None;
             }
             serde_json::from_value(answer.get("outcome")?.clone()).ok()
@@ -324,11 +364,6 @@ pub fn waiting_for_people(
         (Question::of(&need, &visible), newest(&here).or(earlier))
     })
     .collect()
-}
-
-/// The digest of the notes that a person approves at a blocked node.
-fn notes_to_approve(state: &SessionState, node: &Node) -> Digest {
-    submitted_notes(state, node).map_or_else(|| KeptNotes::digest(None), |notes| notes.sha256)
 }
 
 /// Records an answer given in the console about a blocked node. It is one event, which the next attempt of
@@ -344,7 +379,7 @@ pub fn answer_in_console(
     answer: &PersonAnswer,
     now_ms: u64,
 ) -> Result<Additions, EngineError> {
-    let value = answer.artifact(AnswerProvenance::Console, notes_to_approve(state, node));
+    let value = answer.artifact(AnswerProvenance::Console, SubmittedOutput::at_node(state, node));
     let measured = evidence::measure(vec![value])?;
     let mut ledger = Ledger::new(state.session_id().clone(), state.next_index(), now_ms);
     for artifact in measured {

@@ -11,7 +11,7 @@ use crate::interpret::missing_key;
 use crate::record::{Autonomy, BlockReason, Preferences, StepName, UserOnlyDependency};
 use crate::verification::{self, CommandOutcome, CommandResult, Verification, VerificationRequest};
 use crate::workflow::compiled::EvidenceDemand;
-use crate::workflow::needs::ANSWER_KIND;
+use crate::workflow::needs::is_answer;
 
 /// How many bytes of a failed command's output a blocker repeats.
 const SHOWN_OUTPUT: usize = 240;
@@ -34,7 +34,6 @@ pub fn required_verification(request: &Advance<'_>) -> Result<Option<Verificatio
     let autonomy = judged.preferences.autonomy;
     let mut texts: Vec<&str> = judged.notes.iter().map(|notes| notes.judged(autonomy)).collect();
     // The user's words are not claims of the agent, so they are not checked for citations.
-    let is_answer = |artifact: &Value| artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND);
     for artifact in request.output.artifacts.iter().filter(|artifact| !is_answer(artifact)) {
         texts_of(artifact, &mut texts);
     }

@@ -1,8 +1,9 @@
-//! The attempt that created a node, and the notes that were submitted with it.
+//! The attempt that created a node, and the output that was submitted with it.
 
 use crate::derive;
-use crate::record::{AdvanceOutcome, ArtifactRef, AttemptId, NodeId, NodeKind, OutputPayload};
+use crate::record::{AdvanceOutcome, ArtifactRef, AttemptId, NodeId, NodeKind, OutputChannel, OutputPayload};
 use crate::state::{Node, SessionState};
+use crate::workflow::needs::is_answer;
 
 /// The attempt that created a node; `None` for the root and for checkpoints.
 pub fn attempt_that_made<'s>(state: &'s SessionState, made: &NodeId) -> Option<&'s AttemptId> {
@@ -14,13 +15,38 @@ pub fn attempt_that_made<'s>(state: &'s SessionState, made: &NodeId) -> Option<&
 /// The notes of a blocked attempt that a person has to approve, as an artifact. A checkpoint has those of the
 /// attempt that it bookmarks. Attempts without notes, and those of earlier versions, have none.
 pub fn submitted_notes<'s>(state: &'s SessionState, node: &'s Node) -> Option<&'s ArtifactRef> {
-    let attempted = state.bookmarked(node);
-    if attempted.kind != NodeKind::BlockedAttempt {
-        return None;
-    }
-    let attempt = attempt_that_made(state, &attempted.id)?;
+    let (_, attempt) = blocked_attempt(state, node)?;
     match &state.output(&derive::whole_notes_output_id(attempt))?.payload {
         OutputPayload::ArtifactRef(notes) => Some(notes),
         OutputPayload::Notes { .. } => None,
     }
+}
+
+/// The artifacts that the caller submitted with a blocked attempt, without answers of the user: with the notes, what a
+/// person approves. A checkpoint has those of the attempt that it bookmarks.
+pub fn submitted_artifacts<'s>(
+    state: &'s SessionState,
+    node: &'s Node,
+) -> impl Iterator<Item = &'s ArtifactRef> {
+    let attempt = blocked_attempt(state, node);
+    attempt.into_iter().flat_map(move |(attempted, attempt)| {
+        // The engine writes these.
+        let own = [derive::whole_notes_output_id(attempt), derive::verification_output_id(attempt)];
+        let outputs = state.outputs_of(attempted, OutputChannel::Artifact);
+        outputs.filter(move |output| !own.contains(&output.id)).filter_map(|output| match &output.payload {
+            OutputPayload::ArtifactRef(artifact) if !artifact.content.as_ref().is_some_and(is_answer) => {
+                Some(artifact)
+            }
+            OutputPayload::ArtifactRef(_) | OutputPayload::Notes { .. } => None,
+        })
+    })
+}
+
+/// The blocked attempt at a node, or at the node that a checkpoint bookmarks.
+fn blocked_attempt<'s>(state: &'s SessionState, node: &'s Node) -> Option<(&'s Node, &'s AttemptId)> {
+    let attempted = state.bookmarked(node);
+    if attempted.kind != NodeKind::BlockedAttempt {
+        return None;
+    }
+    Some((attempted, attempt_that_made(state, &attempted.id)?))
 }

@@ -316,7 +316,7 @@ pub enum WorkflowSourceKind {
     User,
     /// The project's folder.
     Project,
-    /// A configured folder or a git repository.
+    /// A folder that was attached or configured, or a git repository; the `category` of the source says which.
     Remote,
     /// A plugin.
     Plugin,

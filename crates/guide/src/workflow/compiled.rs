@@ -599,6 +599,9 @@ pub enum WarningCode {
     FlagOnlyCriteria,
     /// A condition that reads a context key which neither a step nor the inputs declare.
     UndeclaredContextKey,
+    /// A condition of an approval, a user dependency or a rule that reads a context key which only a later step
+    /// produces. It counts as `null` there.
+    ContextKeyProducedLater,
 }
 
 /// A condition on the context, in the author's grammar. See the `condition` module.

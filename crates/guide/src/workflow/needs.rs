@@ -12,6 +12,11 @@ use crate::record::{Autonomy, NonAssumableChoiceKind, UserOnlyDependency};
 
 /// The kind of the artifact that answers a need.
 pub const ANSWER_KIND: &str = "wr.user_answer";
+
+/// Whether an artifact is an answer of the user.
+pub fn is_answer(artifact: &Value) -> bool {
+    artifact.get("kind").and_then(Value::as_str) == Some(ANSWER_KIND)
+}
 /// The id of the need of `requireConfirmation`.
 pub const CONFIRMATION: &str = "confirmation";
 

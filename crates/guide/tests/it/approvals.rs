@@ -2,7 +2,7 @@
 
 use canon::digest::Digest;
 use guide::engine::{AnswerOutcome, PeopleAnswers, PersonAnswer};
-use guide::project::submitted_notes;
+use guide::project::{submitted_artifacts, submitted_notes};
 use guide::record::{BlockerCode, EngineState, Event, EventData, NodeId, OutputPayload};
 use guide::state::SessionState;
 use guide::verification::{CommandEnd, CommandOutcome, CommandResult, Verification};
@@ -93,7 +93,7 @@ fn an_approval_of_a_failed_attempt_does_not_count_for_other_notes() {
     assert_eq!(codes(&run, &other), [BlockerCode::UserOnlyDependency]);
     let EngineState::Blocked(state) = run.snapshot(&other) else { panic!("blocked") };
     let message = &state.blocked.blockers().blockers()[0].message;
-    assert!(message.contains("a person approved it with other notes"), "{message}");
+    assert!(message.contains("a person approved it with other notes or artifacts"), "{message}");
     assert_eq!(run.waiting(&other)[0].1, None, "the console asks again");
 
     let done = run.advance(&other, Call { verification: tests(0), ..Call::notes(TYPO) });
@@ -122,6 +122,30 @@ fn an_approval_in_the_console_counts_only_for_the_notes_that_it_shows() {
     optional.answer_in_console(&waits, &approval());
     let other = optional.advance(&waits, Call::notes(DROPPED));
     assert_eq!(codes(&optional, &other), [BlockerCode::UserOnlyDependency], "nothing was approved");
+}
+
+/// An approval is about the artifacts too: a caller cannot replace them after the person saw them.
+#[test]
+fn an_approval_counts_only_for_the_artifacts_that_the_person_saw() {
+    let plan = |target: &str| json!({"kind": "project.plan", "target": target});
+    let sends = |artifacts: Vec<Value>| Call { artifacts, ..Call::notes(TYPO) };
+    let mut run = begun(json!({}));
+    let root = run.root.clone();
+    let waits = run.advance(&root, sends(vec![plan("staging"), plan("test")]));
+    let shown: Vec<_> = submitted_artifacts(&run.state, run.state.node(&waits).unwrap())
+        .map(|artifact| artifact.content.clone().unwrap()["target"].clone())
+        .collect();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    run.answer_in_console(&waits, &approval());
+    for other in [vec![plan("production"), plan("test")], vec![plan("staging")], Vec::new()] {
+        assert_eq!(run.questions(&waits, sends(other.clone())).len(), 1, "{other:?}");
+    }
+    assert_eq!(run.questions(&waits, sends(vec![plan("test"), plan("staging")])), [], "in any order");
+    let other = run.advance(&waits, sends(vec![plan("production")]));
+    assert_eq!(codes(&run, &other), [BlockerCode::UserOnlyDependency]);
+    assert_eq!(run.waiting(&other)[0].1, None, "the console asks again");
+    let done = run.advance(&other, sends(vec![plan("staging"), plan("test")]));
+    assert_eq!(run.pending(&done).as_deref(), Some("next"), "the approved output still counts");
 }
 
 /// An attempt without the notes that the step requires has nothing to approve.
@@ -198,6 +222,7 @@ fn an_answer_without_a_digest_counts_for_any_notes() {
                 &mut event.data
                 && let Some(Value::Object(answer)) = &mut artifact.content
                 && answer.remove("notesSha256").is_some()
+                && answer.remove("artifactsSha256").is_some()
             {
                 bound += 1;
                 let bytes = canon::canonical::string_of(&Value::Object(answer.clone()));

@@ -486,6 +486,34 @@ fn g6_metrics_are_required_if_the_last_item_may_not_run() {
     }
 }
 
+/// Bug 16: an approval that depends on a key of a later step would never be asked for.
+#[test]
+fn a_condition_on_a_key_of_a_later_step_is_a_warning() {
+    use guide::workflow::compile::{self, Bindings};
+    use guide::workflow::compiled::WarningCode;
+    use guide::workflow::source::{self, Format};
+    let danger = json!({"danger": {"type": "boolean"}});
+    let produces = json!({"id": "weigh", "title": "W", "prompt": "W.", "producesContext": danger});
+    let risky = json!({"id": "risky", "title": "R", "prompt": "R.",
+        "requireConfirmation": {"kind": "human_approval", "condition": {"var": "danger", "equals": true}}});
+    let mut own = risky.clone();
+    own["producesContext"] = danger.clone();
+    let mut requires = risky.clone();
+    requires["requiresContext"] = danger;
+    for (name, steps, warns) in [
+        ("later", json!([risky, produces]), true),
+        ("earlier", json!([produces, risky]), false),
+        ("itself", json!([own]), false),
+        ("required", json!([requires, produces]), false),
+    ] {
+        let text = json!({"id": "project.test", "name": "T", "description": "T.", "version": "1.0.0", "steps": steps});
+        let source = source::parse(text.to_string().as_bytes(), Format::Json).unwrap();
+        let advice = compile::compile(&source, &Bindings::default()).unwrap().advice;
+        let codes: Vec<_> = advice.iter().map(|warning| warning.code).collect();
+        assert_eq!(codes, vec![WarningCode::ContextKeyProducedLater; usize::from(warns)], "{name}");
+    }
+}
+
 /// Every bundled workflow declares the keys that its conditions read.
 #[test]
 fn bundled_workflows_declare_the_keys_that_their_conditions_read() {

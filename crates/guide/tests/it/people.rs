@@ -172,10 +172,12 @@ fn a_console_answer_counts_for_the_next_attempt_and_the_caller_cannot_override_i
     let last = recorded(&run).pop().unwrap();
     let notes = json!({"kind": "wr.notes", "notesMarkdown": "done"});
     let notes = Digest::of_bytes(canon::canonical::string_of(&notes).as_bytes()).to_hex();
+    let no_artifacts = Digest::of_bytes(b"").to_hex();
     assert_eq!(
         last,
         json!({"kind": "wr.user_answer", "dependencyId": "confirmation", "answeredBy": "user", "outcome": "given",
-            "answer": "Go ahead.", "provenance": "console", "person": "anna", "notesSha256": notes})
+            "answer": "Go ahead.", "provenance": "console", "person": "anna", "notesSha256": notes,
+            "artifactsSha256": no_artifacts})
     );
 }
 

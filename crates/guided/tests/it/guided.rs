@@ -303,6 +303,25 @@ fn a_run_is_found_again_by_its_words() {
     assert_eq!(here.pending.unwrap().step_id, "draft");
 }
 
+/// Finding 15: the best other run must not look like the one that was named.
+#[test]
+fn an_unknown_id_is_reported_beside_other_runs() {
+    let desk = Desk::new();
+    let release = desk.start("project.release", "notes for the spring release");
+    let known = release.run.session_id.to_string();
+    let ask = |session: &str| {
+        let request = ResumeRequest { session_id: Some(session.to_owned()), ..ResumeRequest::default() };
+        desk.guided.resume(&request).unwrap()
+    };
+    assert_eq!(ask(&known).warnings, Vec::<String>::new());
+    for unknown in ["sess_aaaaaaaaaaaaaaaaaaaaaaaaaa", "the spring one"] {
+        let found = ask(unknown);
+        assert_eq!(found.candidates.len(), 1, "other runs are still offered");
+        let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };
+        assert!(warning.contains(&format!("No readable session has the id `{unknown}`")), "{warning}");
+    }
+}
+
 #[test]
 fn unknown_workflows_and_bad_contexts_are_refused_and_nothing_is_made() {
     let desk = Desk::new();

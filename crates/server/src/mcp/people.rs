@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use canon::budget::truncate;
+use canon::canonical;
 use canon::digest::Digest;
 use guide::engine::{AnswerOutcome, MAX_ANSWER_BYTES, PeopleAnswers, PersonAnswer, Question, Unanswered};
 use guide::record::budgets::WHOLE_NOTES_BYTES;
+use guide::workflow::needs;
 use guided::Questions;
 use guided::api::ContinueRequest;
 use rmcp::RoleServer;
@@ -201,6 +203,12 @@ fn params(
         // All that can be accepted: a person must not approve what they cannot read.
         message.push_str(&guide::render::quoted(&truncate(notes, WHOLE_NOTES_BYTES), "> "));
     }
+    let artifacts = request.artifacts.iter().filter(|artifact| !needs::is_answer(artifact));
+    let artifacts: Vec<_> = artifacts.map(canonical::string_of).collect();
+    if question.is_approval && !artifacts.is_empty() {
+        message.push_str("\n\nThe artifacts that it submits, as JSON:\n\n");
+        message.push_str(&guide::render::quoted(&truncate(&artifacts.join("\n"), WHOLE_NOTES_BYTES), "> "));
+    }
     let requested_schema = ElicitationSchema::from_json_schema(form(question)).ok()?;
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
@@ -246,7 +254,7 @@ fn state_of(request: &ContinueRequest, questions: &Questions) -> String {
         "preferences": format!("{:?}", request.preferences),
         "asked": asked,
     });
-    Digest::of_bytes(canon::canonical::string_of(&bound).as_bytes()).to_hex()
+    Digest::of_bytes(canonical::string_of(&bound).as_bytes()).to_hex()
 }
 
 #[cfg(test)]

@@ -263,7 +263,7 @@ fn next(reply: &Reply) -> String {
     if reply.kind == ReplyKind::Blocked {
         text.push_str(if lacks_answer(reply) {
             "The `context` and `preferences` of this attempt were kept. Send the complete `output` again, with the same \
-             notes: an approval counts only for the notes that the person saw."
+             notes and artifacts: an approval counts only for those that the person saw."
         } else {
             "The `context` and `preferences` of this attempt were kept, but not its notes: send the complete `output` again."
         });

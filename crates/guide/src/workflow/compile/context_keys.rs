@@ -27,7 +27,9 @@ pub(super) fn check(context: &mut Context<'_>, inputs: &ContextKeys, nodes: &mut
         .collect();
     collect(context, nodes, &mut declared);
     // The start provides the inputs, so they exist before every step.
-    complete(nodes, &declared, &mut inputs.keys().cloned().collect());
+    let given: BTreeSet<String> = inputs.keys().cloned().collect();
+    complete(nodes, &declared, &mut given.clone());
+    produced_later(context, nodes, &declared, &mut given.clone());
     let mut known: BTreeSet<String> = declared.into_keys().collect();
     // The program declares the metrics itself, so they do not oblige the author to declare all keys.
     let declares = known.iter().any(|key| !key.starts_with(METRICS));
@@ -103,6 +105,60 @@ fn complete(nodes: &mut [Node], declared: &Declared, produced: &mut BTreeSet<Str
     }
 }
 
+/// Warns of conditions that are evaluated at a step, but read a key that only a later step produces.
+fn produced_later(
+    context: &mut Context<'_>,
+    nodes: &[Node],
+    declared: &Declared,
+    produced: &mut BTreeSet<String>,
+) {
+    for node in nodes {
+        let draft = match node {
+            Node::Step(draft) => draft,
+            Node::Loop(looped) => {
+                produced_later(context, &looped.body, declared, produced);
+                continue;
+            }
+        };
+        let step = &draft.step;
+        produced.extend(step.produces_context.keys().cloned());
+        for (place, condition) in evaluated_at(draft) {
+            let later = keys_of(&condition).filter(|key| {
+                declared.contains_key(*key)
+                    && !produced.contains(*key)
+                    && !step.requires_context.contains_key(*key)
+            });
+            for key in later {
+                let message = format!(
+                    "the condition reads the context key `{}`, which only a later step produces: it counts as null here. \
+                     Produce it in an earlier step, or add it to `requiresContext` of this step",
+                    quoted(key)
+                );
+                context.advise(WarningCode::ContextKeyProducedLater, &place, message);
+            }
+        }
+    }
+}
+
+/// The conditions of a step that decide what it needs, with their places.
+fn evaluated_at(draft: &Draft) -> Vec<(String, Value)> {
+    let (step, path) = (&draft.step, &draft.path);
+    let mut found = Vec::new();
+    let confirmed = step.require_confirmation.as_ref().and_then(|needed| needed.condition.as_ref());
+    found.extend(confirmed.map(|condition| (member(path, "requireConfirmation"), condition.0.clone())));
+    for (index, needed) in step.user_dependencies.iter().enumerate() {
+        let place = member(&item(&member(path, "userDependencies"), index), "condition");
+        found.extend(needed.condition.as_ref().map(|condition| (place, condition.0.clone())));
+    }
+    if let Some(rules) = &step.validation_criteria {
+        let (mut rules, mut conditions) = (rules.0.clone(), Vec::new());
+        criteria::conditions_mut(&mut rules, &mut conditions);
+        let place = || member(path, "validationCriteria");
+        found.extend(conditions.into_iter().map(|condition| (place(), condition.clone())));
+    }
+    found
+}
+
 /// The keys that a condition reads as a whole. Paths into a value are not declared.
 fn keys_of(condition: &Value) -> impl Iterator<Item = &str> {
     let mut variables = Vec::new();
@@ -145,11 +201,8 @@ impl Readers {
     fn step(&self, context: &mut Context<'_>, draft: &Draft) {
         let (step, path) = (&draft.step, &draft.path);
         self.optional(context, step.run_condition.as_ref(), &member(path, "runCondition"));
-        let confirmed = step.require_confirmation.as_ref().and_then(|needed| needed.condition.as_ref());
-        self.optional(context, confirmed, &member(path, "requireConfirmation"));
-        for (index, needed) in step.user_dependencies.iter().enumerate() {
-            let place = member(&item(&member(path, "userDependencies"), index), "condition");
-            self.optional(context, needed.condition.as_ref(), &place);
+        for (place, condition) in evaluated_at(draft) {
+            self.read(context, &condition, &place);
         }
         for (index, fragment) in step.prompt_fragments.iter().enumerate() {
             let place = member(&item(&member(path, "promptFragments"), index), "when");
@@ -158,14 +211,6 @@ impl Readers {
         for (index, delegation) in draft.delegations.iter().enumerate() {
             let place = member(&item(&member(path, "parallelDelegations"), index), "runCondition");
             self.optional(context, delegation.run_condition.as_ref(), &place);
-        }
-        if let Some(rules) = &step.validation_criteria {
-            let mut rules = rules.0.clone();
-            let mut conditions = Vec::new();
-            criteria::conditions_mut(&mut rules, &mut conditions);
-            for condition in conditions {
-                self.read(context, condition, &member(path, "validationCriteria"));
-            }
         }
     }
 
