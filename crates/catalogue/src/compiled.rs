@@ -19,13 +19,13 @@ pub(super) struct Compiled {
 }
 
 type Key = (Digest, BTreeMap<String, String>);
-type Outcome = Result<Arc<Compiled>, Arc<Vec<Problem>>>;
+type CompileResult = Result<Arc<Compiled>, Arc<Vec<Problem>>>;
 
 // One cache for the process, because the same bytes compile to the same workflow in every catalogue.
-static KEPT: LazyLock<Mutex<HashMap<Key, Outcome>>> = LazyLock::new(Mutex::default);
+static KEPT: LazyLock<Mutex<HashMap<Key, CompileResult>>> = LazyLock::new(Mutex::default);
 
 /// Compiles a source, or returns the cached result. `digest` is that of the source file.
-pub(super) fn compile(digest: Digest, source: &Source, bindings: &Bindings) -> Outcome {
+pub(super) fn compile(digest: Digest, source: &Source, bindings: &Bindings) -> CompileResult {
     let key = (digest, bindings.0.clone());
     if let Some(outcome) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return outcome.clone();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use storage::disk::RealDisk;
 use storage::files::SessionFiles;
-use support::Walk;
+use support::SampleSession;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -28,11 +28,11 @@ fn main() {
     let files = SessionFiles::open(Arc::new(RealDisk::open(&dir.path().join("data")).unwrap())).unwrap();
     let mut starts: Vec<_> = (0..50)
         .map(|number| {
-            let start = Walk::new(&format!("start-{number}")).start();
+            let start = SampleSession::new(&format!("start-{number}")).start();
             timed(|| drop(start.create(&files).unwrap()))
         })
         .collect();
-    let mut walk = Walk::new("measured");
+    let mut walk = SampleSession::new("measured");
     let mut cursor = walk.start().create(&files).unwrap().cursor;
     let mut appends = Vec::with_capacity(advances);
     for _ in 0..advances {

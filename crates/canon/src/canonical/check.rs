@@ -48,7 +48,7 @@ impl Error for CanonicalError {
     }
 }
 
-type Outcome = Result<(), CanonicalError>;
+type CheckResult = Result<(), CanonicalError>;
 
 impl Serializer for Check {
     type Ok = ();
@@ -61,92 +61,92 @@ impl Serializer for Check {
     type SerializeStruct = Self;
     type SerializeStructVariant = Self;
 
-    fn serialize_bool(self, _: bool) -> Outcome {
+    fn serialize_bool(self, _: bool) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_i8(self, _: i8) -> Outcome {
+    fn serialize_i8(self, _: i8) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_i16(self, _: i16) -> Outcome {
+    fn serialize_i16(self, _: i16) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_i32(self, _: i32) -> Outcome {
+    fn serialize_i32(self, _: i32) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_i64(self, value: i64) -> Outcome {
+    fn serialize_i64(self, value: i64) -> CheckResult {
         integer(value.unsigned_abs() <= MAX_EXACT_INTEGER, value)
     }
 
-    fn serialize_i128(self, value: i128) -> Outcome {
+    fn serialize_i128(self, value: i128) -> CheckResult {
         integer(value.unsigned_abs() <= u128::from(MAX_EXACT_INTEGER), value)
     }
 
-    fn serialize_u8(self, _: u8) -> Outcome {
+    fn serialize_u8(self, _: u8) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_u16(self, _: u16) -> Outcome {
+    fn serialize_u16(self, _: u16) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_u32(self, _: u32) -> Outcome {
+    fn serialize_u32(self, _: u32) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_u64(self, value: u64) -> Outcome {
+    fn serialize_u64(self, value: u64) -> CheckResult {
         integer(value <= MAX_EXACT_INTEGER, value)
     }
 
-    fn serialize_u128(self, value: u128) -> Outcome {
+    fn serialize_u128(self, value: u128) -> CheckResult {
         integer(value <= u128::from(MAX_EXACT_INTEGER), value)
     }
 
-    fn serialize_f32(self, value: f32) -> Outcome {
+    fn serialize_f32(self, value: f32) -> CheckResult {
         self.serialize_f64(f64::from(value))
     }
 
-    fn serialize_f64(self, value: f64) -> Outcome {
+    fn serialize_f64(self, value: f64) -> CheckResult {
         if value.is_finite() { Ok(()) } else { Err(CanonicalError::NotFinite) }
     }
 
-    fn serialize_char(self, _: char) -> Outcome {
+    fn serialize_char(self, _: char) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_str(self, _: &str) -> Outcome {
+    fn serialize_str(self, _: &str) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_bytes(self, _: &[u8]) -> Outcome {
+    fn serialize_bytes(self, _: &[u8]) -> CheckResult {
         // JSON has no bytes: they are written as a list of numbers.
         self.inside(1).map(|_| ())
     }
 
-    fn serialize_none(self) -> Outcome {
+    fn serialize_none(self) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Outcome {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> CheckResult {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Outcome {
+    fn serialize_unit(self) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Outcome {
+    fn serialize_unit_struct(self, _: &'static str) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Outcome {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> CheckResult {
         Ok(())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Outcome {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> CheckResult {
         value.serialize(self)
     }
 
@@ -156,7 +156,7 @@ impl Serializer for Check {
         _: u32,
         _: &'static str,
         value: &T,
-    ) -> Outcome {
+    ) -> CheckResult {
         value.serialize(self.inside(1)?)
     }
 
@@ -209,11 +209,11 @@ macro_rules! check_elements {
             type Ok = ();
             type Error = CanonicalError;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> CheckResult {
                 self.element(value)
             }
 
-            fn end(self) -> Outcome {
+            fn end(self) -> CheckResult {
                 Ok(())
             }
         }
@@ -233,11 +233,11 @@ macro_rules! check_fields {
             type Ok = ();
             type Error = CanonicalError;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, _: &'static str, value: &T) -> Outcome {
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, _: &'static str, value: &T) -> CheckResult {
                 self.element(value)
             }
 
-            fn end(self) -> Outcome {
+            fn end(self) -> CheckResult {
                 Ok(())
             }
         }
@@ -250,17 +250,17 @@ impl SerializeMap for Check {
     type Ok = ();
     type Error = CanonicalError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Outcome {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> CheckResult {
         // The writer converts integer keys to strings and rejects container keys before it reads them, so keys need no
         // check.
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> CheckResult {
         self.element(value)
     }
 
-    fn end(self) -> Outcome {
+    fn end(self) -> CheckResult {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! [`contract`] gets two handles on the same sessions, as two processes have them. Each rule of [`crate::sessions`] is one
 //! function here, named after it.
 
-mod walk;
+mod sample;
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -14,7 +14,7 @@ use guide::project::resume::ResumeQuery;
 use guide::record::{EventIndex, ManifestRecord, SessionId, SnapshotRef};
 use guide::token::ShortToken;
 
-pub use self::walk::Walk;
+pub use self::sample::SampleSession;
 use crate::PortFuture;
 use crate::sessions::{
     Append, Appended, Creation, Cursor, Ended, GcOutcome, IsAwaited, NewObjects, Object, ObjectKind,
@@ -64,7 +64,7 @@ async fn keys_are_shared_and_rotated(store: &dyn SessionStore, other: &dyn Sessi
 }
 
 async fn what_is_appended_is_read_in_order(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-order");
+    let mut walk = SampleSession::new("contract-order");
     let created = store.create(walk.start()).await.unwrap();
     assert_eq!((created.first, created.last), (EventIndex(0), EventIndex(2)));
     for number in 0..5 {
@@ -76,7 +76,7 @@ async fn what_is_appended_is_read_in_order(store: &dyn SessionStore, other: &dyn
     }
     assert!(other.sessions().await.unwrap().contains(&walk.session));
     // An import is the same session in one creation.
-    let mut whole = Walk::new("contract-import");
+    let mut whole = SampleSession::new("contract-import");
     let mut creation = whole.start();
     for number in 0..3 {
         let Append { plan, objects, projection } = whole.advance(&number.to_string());
@@ -89,7 +89,7 @@ async fn what_is_appended_is_read_in_order(store: &dyn SessionStore, other: &dyn
 }
 
 async fn the_bytes_of_an_append_are_those_of_its_plan(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-bytes");
+    let mut walk = SampleSession::new("contract-bytes");
     let start = walk.start();
     let step = walk.advance("x");
     let expected: Vec<_> =
@@ -107,7 +107,7 @@ async fn the_bytes_of_an_append_are_those_of_its_plan(store: &dyn SessionStore) 
 }
 
 async fn a_plan_for_another_end_is_refused_and_changes_nothing(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-conflict");
+    let mut walk = SampleSession::new("contract-conflict");
     store.create(walk.start()).await.unwrap();
     let first = walk.advance("first");
     let second = walk.advance("second");
@@ -119,7 +119,7 @@ async fn a_plan_for_another_end_is_refused_and_changes_nothing(store: &dyn Sessi
 }
 
 async fn unknown_and_existing_sessions_are_distinguished(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-unknown");
+    let mut walk = SampleSession::new("contract-unknown");
     let (start, step) = (walk.start(), walk.advance("x"));
     let id = || walk.session.clone();
     assert_eq!(code(append(store, step).await), "SESSION_UNKNOWN");
@@ -134,7 +134,7 @@ async fn unknown_and_existing_sessions_are_distinguished(store: &dyn SessionStor
 }
 
 async fn of_two_writers_one_appends(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-writers");
+    let mut walk = SampleSession::new("contract-writers");
     store.create(walk.start()).await.unwrap();
     let step = walk.advance("x");
     let writer = store.lock(walk.session.clone(), None).await.unwrap();
@@ -152,7 +152,7 @@ async fn of_two_writers_one_appends(store: &dyn SessionStore, other: &dyn Sessio
 }
 
 async fn a_dropped_writer_releases_its_session(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-release");
+    let mut walk = SampleSession::new("contract-release");
     store.create(walk.start()).await.unwrap();
     drop(store.lock(walk.session.clone(), None).await.unwrap());
     append(other, walk.advance("x")).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_dropped_writer_releases_its_session(store: &dyn SessionStore, other: 
 }
 
 async fn a_dropped_future_does_not_stop_an_append(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-dropped");
+    let mut walk = SampleSession::new("contract-dropped");
     store.create(walk.start()).await.unwrap();
     let writer = store.lock(walk.session.clone(), None).await.unwrap();
     let mut begun = writer.append(walk.advance("x"));
@@ -178,7 +178,7 @@ async fn a_dropped_future_does_not_stop_an_append(store: &dyn SessionStore) {
 }
 
 async fn cursors_give_only_what_is_new(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-cursors");
+    let mut walk = SampleSession::new("contract-cursors");
     let created = store.create(walk.start()).await.unwrap().cursor;
     assert_eq!(store.load(walk.session.clone()).await.unwrap().cursor, created);
     assert_eq!(store.load_since(created.clone()).await.unwrap().events, []);
@@ -198,7 +198,7 @@ async fn cursors_give_only_what_is_new(store: &dyn SessionStore, other: &dyn Ses
 }
 
 async fn a_session_that_was_created_again_is_read_completely(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-again");
+    let mut walk = SampleSession::new("contract-again");
     let start = walk.start();
     let before = store.create(start.clone()).await.unwrap().cursor;
     let deleted = store.gc(all_but(store, &walk.session).await, IsAwaited::never()).await.unwrap();
@@ -221,7 +221,7 @@ async fn all_but(store: &dyn SessionStore, session: &SessionId) -> Retention {
 }
 
 async fn revisions_change_with_every_append(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-revisions");
+    let mut walk = SampleSession::new("contract-revisions");
     store.create(walk.start()).await.unwrap();
     let unknown = SessionId::derived(&["contract-no-revision"]);
     let ids = vec![unknown, walk.session.clone()];
@@ -233,7 +233,7 @@ async fn revisions_change_with_every_append(store: &dyn SessionStore, other: &dy
 }
 
 async fn objects_are_stored_with_their_append(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-objects");
+    let mut walk = SampleSession::new("contract-objects");
     store.create(walk.start()).await.unwrap();
     let content = br#"{"kind":"test","text":"large"}"#;
     append(store, walk.advance_with_artifact(content)).await.unwrap();
@@ -255,7 +255,7 @@ async fn objects_are_stored_with_their_append(store: &dyn SessionStore, other: &
 }
 
 async fn an_append_without_its_objects_is_refused(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-incomplete");
+    let mut walk = SampleSession::new("contract-incomplete");
     let creation = walk.start();
     let incomplete = Creation { objects: NewObjects::default(), ..creation.clone() };
     assert_eq!(code(store.create(incomplete).await), "STORE_OBJECT_MISSING");
@@ -269,7 +269,7 @@ async fn an_append_without_its_objects_is_refused(store: &dyn SessionStore) {
 }
 
 async fn marks_stay_as_they_were_set(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-marks");
+    let mut walk = SampleSession::new("contract-marks");
     let source = SessionId::derived(&["contract-damaged"]);
     let salvaged = Salvaged::new(source, "digest_mismatch", "a segment is damaged");
     store.create(Creation { salvaged: Some(salvaged.clone()), ..walk.start() }).await.unwrap();
@@ -294,7 +294,7 @@ async fn marks_stay_as_they_were_set(store: &dyn SessionStore, other: &dyn Sessi
 }
 
 async fn the_index_finds_what_was_appended(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-index");
+    let mut walk = SampleSession::new("contract-index");
     store.create(walk.start()).await.unwrap();
     append(store, walk.advance("the reader hangs")).await.unwrap();
     let node = walk.state().node(walk.node()).unwrap();
@@ -315,7 +315,7 @@ async fn the_index_finds_what_was_appended(store: &dyn SessionStore, other: &dyn
 }
 
 async fn a_sound_session_is_verified(store: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-verify");
+    let mut walk = SampleSession::new("contract-verify");
     store.create(walk.start()).await.unwrap();
     append(store, walk.advance("x")).await.unwrap();
     let found = store.verify(walk.session.clone()).await.unwrap();
@@ -325,7 +325,7 @@ async fn a_sound_session_is_verified(store: &dyn SessionStore) {
 }
 
 async fn collection_spares_what_is_needed(store: &dyn SessionStore, other: &dyn SessionStore) {
-    let mut walk = Walk::new("contract-old");
+    let mut walk = SampleSession::new("contract-old");
     store.create(walk.start()).await.unwrap();
     let retention = all_but(store, &walk.session).await;
     let id = walk.session.clone();
@@ -349,7 +349,7 @@ async fn collection_spares_what_is_needed(store: &dyn SessionStore, other: &dyn 
     for store in [store, other] {
         assert_eq!(code(store.load(walk.session.clone()).await), "SESSION_UNKNOWN");
         assert!(!store.sessions().await.unwrap().contains(&walk.session));
-        let mut kept = Walk::new("contract-verify");
+        let mut kept = SampleSession::new("contract-verify");
         drop(kept.start());
         assert!(store.snapshot(kept.last_snapshot().unwrap()).await.is_ok(), "others still need it");
     }

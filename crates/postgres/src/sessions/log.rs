@@ -80,7 +80,7 @@ impl Sessions {
         let is_same = head.incarnation == incarnation;
         let (event, record) =
             if is_same { (event, record) } else { (EventIndex::FIRST, ManifestIndex::FIRST) };
-        let mut walk = Walk {
+        let mut walk = LogReader {
             session,
             next_event: event,
             next_record: record,
@@ -143,7 +143,7 @@ fn head(row: &Row) -> Result<Head, StoreError> {
     })
 }
 
-struct Walk<'s> {
+struct LogReader<'s> {
     session: &'s SessionId,
     next_event: EventIndex,
     next_record: ManifestIndex,
@@ -151,7 +151,7 @@ struct Walk<'s> {
     manifest: Vec<ManifestRecord>,
 }
 
-impl Walk<'_> {
+impl LogReader<'_> {
     /// Adds the append of a row, or says what is wrong with it: the file that it would be, and why.
     fn group(&mut self, row: &Row) -> Result<Option<(String, Mismatch)>, StoreError> {
         let (events, manifest): (&[u8], &[u8]) =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use canon::digest::Digest;
 use guide::record::{EventIndex, ManifestRecord};
-use ports::contract::sessions::{Walk, contract};
+use ports::contract::sessions::{SampleSession, contract};
 use ports::sessions::{
     Append, ChainBreak, ChainState, Cursor, IsAwaited, Retention, SessionHealth, SessionLog, SessionStore,
     SessionStores as _, StoreError,
@@ -49,7 +49,7 @@ async fn sessions_keep_the_contract() {
 /// The manifest, and each segment with its name.
 type LogBytes = (Vec<u8>, Vec<(i64, Vec<u8>)>);
 
-async fn bytes_in_database(url: &str, walk: &Walk) -> LogBytes {
+async fn bytes_in_database(url: &str, walk: &SampleSession) -> LogBytes {
     let sql = "select first, manifest, events from session_segments where session_id = $1 order by first";
     let rows = admin(url).await.query(sql, &[&walk.session.as_str()]).await.unwrap();
     let manifest = rows.iter().flat_map(|row| row.get::<_, Vec<u8>>(1)).collect();
@@ -62,7 +62,7 @@ async fn a_session_has_the_same_bytes_as_in_files() {
     let here = process(&url, None).await;
     let disk = Arc::new(MemoryDisk::default());
     let files = FileSessions::open(Arc::clone(&disk) as _).unwrap();
-    let mut walk = Walk::new("same-bytes");
+    let mut walk = SampleSession::new("same-bytes");
     let start = walk.start();
     here.store.create(start.clone()).await.unwrap();
     SessionLog::create(&files, start).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_session_has_the_same_bytes_as_in_files() {
 async fn tenants_do_not_share_sessions_objects_or_keys() {
     let Some(url) = database().await else { return };
     let (own, acme) = (process(&url, None).await, process(&url, Some("acme")).await);
-    let mut walk = Walk::new("tenants");
+    let mut walk = SampleSession::new("tenants");
     own.store.create(walk.start()).await.unwrap();
     let id = || walk.session.clone();
     assert!(matches!(acme.store.load(id()).await, Err(StoreError::Unknown { .. })));
@@ -113,7 +113,7 @@ async fn tenants_do_not_share_sessions_objects_or_keys() {
 async fn writers_of_two_processes_take_turns() {
     let Some(url) = database().await else { return };
     let (one, other) = (process(&url, None).await, process(&url, None).await);
-    let mut walk = Walk::new("turns");
+    let mut walk = SampleSession::new("turns");
     one.store.create(walk.start()).await.unwrap();
     for number in 0..10 {
         let step = walk.advance(&number.to_string());
@@ -141,7 +141,7 @@ async fn an_append_whose_connection_is_lost_takes_effect_once() {
     let Some(url) = database().await else { return };
     let proxy = Proxy::start(&url).await;
     let here = process(&proxy.url, None).await;
-    let mut walk = Walk::new("lost");
+    let mut walk = SampleSession::new("lost");
     here.store.create(walk.start()).await.unwrap();
     append(&*here.store, walk.advance("prepared")).await.unwrap();
     for cut in Cut::ALL {
@@ -160,13 +160,13 @@ async fn an_append_whose_connection_is_lost_takes_effect_once() {
 async fn a_fenced_process_writes_nothing() {
     let Some(url) = database().await else { return };
     let here = process(&url, None).await;
-    let mut walk = Walk::new("fenced");
+    let mut walk = SampleSession::new("fenced");
     here.store.create(walk.start()).await.unwrap();
     here.store.keyring_or_create([1; 32]).await.unwrap();
     admin(&url).await.execute("delete from hosts", &[]).await.unwrap();
     let session = walk.session.clone();
     let id = || session.clone();
-    let mut other = Walk::new("fenced-too");
+    let mut other = SampleSession::new("fenced-too");
     let ended = ports::sessions::Ended {
         run_id: flow::id::RunId::new("r"),
         node_id: flow::id::NodeId::new("n"),
@@ -217,7 +217,7 @@ async fn damage_is_found() {
         ("delete from session_objects where $1 <> ''", "STORE_OBJECT_MISSING"),
     ];
     for (number, (sql, expected)) in cases.into_iter().enumerate() {
-        let mut walk = Walk::new(&format!("damage-{number}"));
+        let mut walk = SampleSession::new(&format!("damage-{number}"));
         here.store.create(walk.start()).await.unwrap();
         append(&*here.store, walk.advance("a")).await.unwrap();
         append(&*here.store, walk.advance("b")).await.unwrap();
@@ -254,7 +254,7 @@ async fn damage_is_found() {
 async fn removed_steps_are_found() {
     let Some(url) = database().await else { return };
     let here = process(&url, None).await;
-    let mut walk = Walk::new("removed");
+    let mut walk = SampleSession::new("removed");
     here.store.create(walk.start()).await.unwrap();
     append(&*here.store, walk.advance("a")).await.unwrap();
     let kept = here.store.load(walk.session.clone()).await.unwrap();
@@ -330,7 +330,7 @@ async fn collection_spares_objects_that_an_append_may_need() {
             client.query_one(sql, &[&kind]).await.unwrap().get::<_, i64>(0)
         }
     };
-    let mut walk = Walk::new("garbage");
+    let mut walk = SampleSession::new("garbage");
     here.store.create(walk.start()).await.unwrap();
     let content = br#"{"kind":"test","text":"large"}"#;
     append(&*here.store, walk.advance_with_artifact(content)).await.unwrap();
@@ -341,7 +341,7 @@ async fn collection_spares_objects_that_an_append_may_need() {
     let age = "update session_objects set needed_at = needed_at - interval '2 hours'";
     client.execute(age, &[]).await.unwrap();
     // A new session of the same workflow needs the workflow again.
-    let mut again = Walk::new("garbage");
+    let mut again = SampleSession::new("garbage");
     here.store.create(again.start()).await.unwrap();
     let dry = Retention { dry_run: true, ..old };
     assert_eq!(here.store.gc(dry, IsAwaited::never()).await.unwrap().deleted_artifacts, 1);

@@ -71,7 +71,7 @@ impl Audit {
                 .detail("fields", json!(["fromSeq", "toSeq"]))
                 .detail("maxEntries", MAX_VERIFIED));
         }
-        let mut walk = Walk::default();
+        let mut walk = VerificationProgress::default();
         let mut checkpoints = self.checkpoints_to_check(tenant, from, to, &mut walk).await?;
         match anchor {
             Anchor::None => {}
@@ -106,7 +106,7 @@ impl Audit {
         from: u64,
         to: u64,
         checkpoints: &mut Vec<Checkpoint>,
-        walk: &mut Walk,
+        walk: &mut VerificationProgress,
     ) {
         let at = anchor.at_sequence();
         if !(from..=to).contains(&at) {
@@ -129,7 +129,7 @@ impl Audit {
         tenant: &Tenant,
         from: u64,
         to: u64,
-        walk: &mut Walk,
+        walk: &mut VerificationProgress,
     ) -> Result<Vec<Checkpoint>, Refusal> {
         let key = self.signer.key();
         if let Some((at, document)) = self.records.store().audit_checkpoint_before(tenant, from).await? {
@@ -160,7 +160,7 @@ impl Audit {
         tenant: &Tenant,
         from: u64,
         to: u64,
-        walk: &mut Walk,
+        walk: &mut VerificationProgress,
         checkpoints: &[Checkpoint],
     ) -> Result<(), Refusal> {
         let mut next = if from - walk.tree.count() > MAX_VERIFIED {
@@ -206,7 +206,7 @@ impl Audit {
 
 /// The progress of a verification.
 #[derive(Default)]
-struct Walk {
+struct VerificationProgress {
     tree: Tree,
     previous: Option<Digest>,
     anomalies: Vec<Anomaly>,

@@ -17,7 +17,7 @@ use tracing::{Instrument as _, debug_span};
 use super::Engine;
 use super::begin::BeginError;
 use super::context::EngineContext;
-use super::recorder::{Outcome, Recorder};
+use super::recorder::{DecisionOutcome, Recorder};
 use crate::compute_pool::{ComputePermit, is_heavy, is_large_input, on_a_thread};
 use crate::states::Loaded;
 use crate::{ApiCode, Refusal, Respond};
@@ -184,7 +184,7 @@ impl Engine {
         decision: Decision,
         mut changes: Vec<Change>,
         place: Option<&ComputePermit>,
-    ) -> Result<(Loaded, Vec<Change>, Outcome), Refusal> {
+    ) -> Result<(Loaded, Vec<Change>, DecisionOutcome), Refusal> {
         let prepared = Recorder::new(&self.uses).prepare(&loaded.state, &decision).await;
         if place.is_none() {
             let outcome = Recorder::new(&self.uses).outcome(
@@ -234,7 +234,7 @@ impl Engine {
         decision: Decision,
         changes: Vec<Change>,
         place: Option<&ComputePermit>,
-    ) -> Result<(RunState, Vec<Change>, Outcome), BeginError> {
+    ) -> Result<(RunState, Vec<Change>, DecisionOutcome), BeginError> {
         let loaded = Loaded { definition: Arc::clone(definition), state };
         let (loaded, changes, outcome) = self.conclude_decision(loaded, decision, changes, place).await?;
         Ok((loaded.state, changes, outcome))
@@ -247,7 +247,7 @@ impl Engine {
         cell: Option<OwnedMutexGuard<Option<Loaded>>>,
         loaded: Loaded,
         changes: Vec<Change>,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
     ) -> Result<(), CommitError> {
         if cell.is_none() && outcome.is_all() {
             // Nothing that follows is required. If the caller disconnects, only a count and a trace are lost; the run is kept.
@@ -270,7 +270,11 @@ impl Engine {
 
     /// Commits the changes of a decision. If the outcome of the commit is unknown, the log of the run is looked up, because what
     /// follows from a commit must happen if the commit took effect.
-    async fn commit_outcome(&self, changes: Vec<Change>, outcome: &Outcome) -> Result<(), CommitError> {
+    async fn commit_outcome(
+        &self,
+        changes: Vec<Change>,
+        outcome: &DecisionOutcome,
+    ) -> Result<(), CommitError> {
         let cause = match self.uses.records.commit(changes).await {
             Err(CommitError::OutcomeUnknown(cause)) => cause,
             known => return known,
@@ -298,7 +302,7 @@ impl Engine {
     }
 
     /// Whether the events of a decision are in the log.
-    async fn is_recorded(&self, outcome: &Outcome) -> Result<bool, ReadError> {
+    async fn is_recorded(&self, outcome: &DecisionOutcome) -> Result<bool, ReadError> {
         let Some((append, _)) = &outcome.append else { return Ok(false) };
         let stored = self.uses.records.store().appends(&outcome.run_id, append.first, 1, 1).await?;
         Ok(stored.first() == Some(append))
@@ -310,7 +314,7 @@ impl Engine {
         definition: &Arc<Definition>,
         state: RunState,
         changes: Vec<Change>,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
     ) -> Result<(), CommitError> {
         let run_id = outcome.run_id.clone();
         let cell = match state.status.is_terminal() {
@@ -339,7 +343,7 @@ impl Engine {
     }
 
     /// Does what follows a commit: notifies streams and the timer loop, and performs effects.
-    pub(crate) fn after(&self, mut outcome: Outcome) {
+    pub(crate) fn after(&self, mut outcome: DecisionOutcome) {
         self.work.counters.add(outcome.tally);
         if outcome.is_last && outcome.append.is_some() {
             self.uses.traces.ended(&outcome.run_id);

@@ -32,14 +32,14 @@ use tracing::{Instrument as _, Span, debug_span};
 use super::Engine;
 use super::begin::{BeginError, genesis_of_child};
 use super::progress::ProgressReports;
-use super::recorder::Outcome;
+use super::recorder::DecisionOutcome;
 use super::work_limits::WorkPermit;
 use crate::{Direct, Refusal};
 
 impl Engine {
     /// Performs the effects of a decision, and notifies the parent of a run that ended. Returns when the host's own part is done;
     /// calls may still be in progress.
-    pub(super) async fn make(&self, outcome: Outcome) {
+    pub(super) async fn make(&self, outcome: DecisionOutcome) {
         let (run_id, tenant) = (&outcome.run_id, &outcome.tenant);
         let (calls, own): (Vec<_>, Vec<_>) =
             outcome.effects.into_iter().partition(|effect| matches!(effect, Effect::Activity(_)));

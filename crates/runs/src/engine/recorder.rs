@@ -22,7 +22,7 @@ use crate::webhooks::Subscriptions;
 const COPIED_AT_ONCE: usize = 500;
 
 /// The result of a decision, and what is left to do once it is durable.
-pub(crate) struct Outcome {
+pub(crate) struct DecisionOutcome {
     pub(super) run_id: RunId,
     pub(super) tenant: Tenant,
     pub(super) append: Option<(StoredAppend, Bytes)>,
@@ -51,7 +51,7 @@ pub(crate) struct Prepared {
     pub(super) children: NamedChildren,
 }
 
-impl Outcome {
+impl DecisionOutcome {
     /// Whether nothing is left to do: the run is new and ended immediately, no parent waits for it, and nothing can watch it yet.
     pub(super) fn is_all(&self) -> bool {
         self.is_last
@@ -89,7 +89,7 @@ impl<'a> Recorder<'a> {
         decision: Decision,
         prepared: &Prepared,
         changes: &mut Vec<Change>,
-    ) -> Outcome {
+    ) -> DecisionOutcome {
         let run_id = &state.genesis.run_id;
         let is_new = decision.events.first().is_some_and(|event| event.sequence == 0);
         let before = for_parent(decision.before);
@@ -140,7 +140,7 @@ impl<'a> Recorder<'a> {
         let waits = changed_child && !ended && for_parent(state.status) != before;
         let waits = state.genesis.parent.as_ref().filter(|_| waits).map(|parent| parent.run_id.clone());
         let stirs = state.genesis.parent.as_ref().filter(|_| stirs).map(|parent| parent.run_id.clone());
-        Outcome {
+        DecisionOutcome {
             run_id: run_id.clone(),
             tenant: state.genesis.tenant.clone(),
             append,

@@ -192,14 +192,14 @@ fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan,
     };
     cursor.file = stat.id;
     cursor.length = from.end + bytes.len() as u64;
-    let mut walk = Walk { disk, session, events: Vec::new(), manifest: Vec::new(), cursor };
+    let mut walk = LogReader { disk, session, events: Vec::new(), manifest: Vec::new(), cursor };
     let mismatch = if stat.len < from.end {
         let problem = format!("it has {} bytes, and had at least {}", stat.len, from.end);
         Some(("manifest.jsonl".to_owned(), Mismatch::new(DamageReason::ManifestTruncated, problem)))
     } else {
         walk.all(&bytes)?
     };
-    let Walk { events, manifest, cursor, .. } = walk;
+    let LogReader { events, manifest, cursor, .. } = walk;
     let health = match mismatch {
         None if cursor.end == 0 => return Err(unknown()),
         None => SessionHealth::Healthy,
@@ -208,7 +208,7 @@ fn scan_once(disk: &dyn Disk, session: &DiskPath, from: &Cursor) -> Result<Scan,
     Ok(Scan { loaded: Loaded { events, manifest, cursor }, health })
 }
 
-struct Walk<'d> {
+struct LogReader<'d> {
     disk: &'d dyn Disk,
     session: &'d DiskPath,
     events: Vec<Event>,
@@ -219,7 +219,7 @@ struct Walk<'d> {
 /// The file, and its first mismatch.
 type Wrong = Option<(String, Mismatch)>;
 
-impl Walk<'_> {
+impl LogReader<'_> {
     /// Reads groups until the end, or until the bytes are invalid.
     fn all(&mut self, bytes: &[u8]) -> Result<Wrong, StoreError> {
         let base = self.cursor.end;

@@ -9,9 +9,9 @@ use guide::record::EventIndex;
 use storage::disk::{Disk as _, DiskPath, FaultyDisk, RealDisk};
 use storage::files::{ChainBreak, ChainState, SessionFiles, chain_within};
 
-use crate::support::{Walk, open, session};
+use crate::support::{SampleSession, open, session};
 
-fn path(walk: &Walk, name: &str) -> String {
+fn path(walk: &SampleSession, name: &str) -> String {
     format!("sessions/{}/{name}", walk.session)
 }
 
@@ -23,13 +23,13 @@ fn remove(disk: &FaultyDisk, path: &str) {
     disk.remove_file(&DiskPath::parse(path).unwrap()).unwrap();
 }
 
-fn state(disk: &FaultyDisk, walk: &Walk) -> ChainState {
+fn state(disk: &FaultyDisk, walk: &SampleSession) -> ChainState {
     let verified = open(disk).verify(&walk.session).unwrap();
     assert_eq!(verified.is_sound(), verified.health.is_healthy() && !verified.chain.is_broken());
     verified.chain
 }
 
-fn break_of(disk: &FaultyDisk, walk: &Walk) -> Option<ChainBreak> {
+fn break_of(disk: &FaultyDisk, walk: &SampleSession) -> Option<ChainBreak> {
     match state(disk, walk) {
         ChainState::Broken { reason, .. } => Some(reason),
         ChainState::Missing | ChainState::Unchecked | ChainState::Intact { .. } => None,
@@ -38,7 +38,7 @@ fn break_of(disk: &FaultyDisk, walk: &Walk) -> Option<ChainBreak> {
 
 /// Changes the notes of the `number`th advance, and recomputes the digest in the manifest, like an attacker who knows the format but
 /// not the key.
-fn forge(disk: &FaultyDisk, walk: &Walk, number: usize) {
+fn forge(disk: &FaultyDisk, walk: &SampleSession, number: usize) {
     let (before, after) = (format!("notes {number}"), format!("forged{number}"));
     let segments: Vec<_> =
         disk.files().into_keys().filter(|name| name.starts_with(&path(walk, "events/"))).collect();
@@ -53,7 +53,7 @@ fn forge(disk: &FaultyDisk, walk: &Walk, number: usize) {
 }
 
 /// Removes the last append: its group in the manifest and its segment.
-fn remove_last_append(disk: &FaultyDisk, walk: &Walk) {
+fn remove_last_append(disk: &FaultyDisk, walk: &SampleSession) {
     let manifest = path(walk, "manifest.jsonl");
     let lines = text(disk, &manifest);
     let last = lines.rfind("{\"kind\":\"segment_closed\"").unwrap();
@@ -62,7 +62,7 @@ fn remove_last_append(disk: &FaultyDisk, walk: &Walk) {
     remove(disk, &segments.max().unwrap());
 }
 
-fn remove_last_line(disk: &FaultyDisk, walk: &Walk) {
+fn remove_last_line(disk: &FaultyDisk, walk: &SampleSession) {
     let chain = path(walk, "chain.jsonl");
     let lines = text(disk, &chain);
     let end = lines.trim_end().rfind('\n').unwrap() + 1;
@@ -91,7 +91,7 @@ fn an_edited_note_with_a_new_digest_is_detected_wherever_it_is() {
 
 #[test]
 fn what_is_done_to_the_files_without_the_key_is_detected() {
-    type Tampering = fn(&FaultyDisk, &Walk);
+    type Tampering = fn(&FaultyDisk, &SampleSession);
     let cases: [(&str, ChainBreak, Tampering); 9] = [
         ("an acknowledged append is removed", ChainBreak::LogTruncated, remove_last_append),
         ("two appends are removed, and one line", ChainBreak::LogTruncated, |disk, walk| {
@@ -186,7 +186,7 @@ fn a_session_without_a_chain_says_so_and_begins_one_over_all_that_is_there() {
 fn a_rotation_of_the_token_keys_leaves_the_chains_alone_and_only_the_owner_reads_the_key() {
     let dir = tempfile::tempdir().unwrap();
     let files = SessionFiles::open(Arc::new(RealDisk::open(dir.path()).unwrap())).unwrap();
-    let mut walk = Walk::new("rotated");
+    let mut walk = SampleSession::new("rotated");
     walk.start().create(&files).unwrap();
     let key = dir.path().join("keys/integrity.json");
     let before = std::fs::read(&key).unwrap();
@@ -215,7 +215,7 @@ fn processes_that_begin_at_once_get_one_key_and_a_reader_beside_a_writer_sees_no
         for number in 0..4 {
             scope.spawn(move || {
                 let (files, reader) = (open(), open());
-                let mut walk = Walk::new(&format!("writer {number}"));
+                let mut walk = SampleSession::new(&format!("writer {number}"));
                 walk.start().create(&files).unwrap();
                 thread::scope(|inner| {
                     let session = walk.session.clone();

@@ -7,7 +7,7 @@ use storage::StoreError;
 use storage::disk::{FaultyDisk, MemoryDisk, RealDisk};
 use storage::files::SessionFiles;
 
-use crate::support::{Step, Walk, open};
+use crate::support::{SampleSession, Step, open};
 
 /// A session store, as the contract uses it.
 trait Store {
@@ -48,7 +48,7 @@ fn code(result: Result<(), StoreError>) -> &'static str {
 }
 
 fn what_is_appended_is_read_in_order(store: &dyn Store) {
-    let mut walk = Walk::new("contract-order");
+    let mut walk = SampleSession::new("contract-order");
     store.create(&walk.start()).unwrap();
     for number in 0..5 {
         store.append(&walk.advance(&number.to_string())).unwrap();
@@ -58,7 +58,7 @@ fn what_is_appended_is_read_in_order(store: &dyn Store) {
 }
 
 fn a_plan_for_another_end_is_refused_and_changes_nothing(store: &dyn Store) {
-    let mut walk = Walk::new("contract-conflict");
+    let mut walk = SampleSession::new("contract-conflict");
     store.create(&walk.start()).unwrap();
     let first = walk.advance("first");
     let second = walk.advance("second");
@@ -70,7 +70,7 @@ fn a_plan_for_another_end_is_refused_and_changes_nothing(store: &dyn Store) {
 }
 
 fn unknown_and_existing_sessions_have_different_errors(store: &dyn Store) {
-    let mut walk = Walk::new("contract-unknown");
+    let mut walk = SampleSession::new("contract-unknown");
     let start = walk.start();
     let step = walk.advance("x");
     assert_eq!(code(store.append(&step)), "SESSION_UNKNOWN");
@@ -81,7 +81,7 @@ fn unknown_and_existing_sessions_have_different_errors(store: &dyn Store) {
 }
 
 fn a_locked_session_is_busy_for_writers_and_open_to_readers(store: &dyn Store, other: &dyn Store) {
-    let mut walk = Walk::new("contract-lock");
+    let mut walk = SampleSession::new("contract-lock");
     store.create(&walk.start()).unwrap();
     let step = walk.advance("x");
     store.locked(&walk.session.clone(), &mut || {

@@ -11,7 +11,7 @@ use storage::StoreError;
 use storage::disk::{Disk as _, DiskPath, FaultyDisk};
 use storage::files::{DamageReason, SessionHealth};
 
-use crate::support::{Walk, open, session};
+use crate::support::{SampleSession, open, session};
 
 /// Two ways to flip a byte: one bit, and to NUL, which also marks space that was never written.
 fn flips(byte: u8) -> impl Iterator<Item = u8> {
@@ -74,7 +74,7 @@ fn a_flipped_byte_of_a_log_is_reported_with_a_closed_reason() {
 fn a_flipped_byte_of_an_object_is_reported_or_changes_nothing() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let mut walk = Walk::new("objects");
+    let mut walk = SampleSession::new("objects");
     let cursor = walk.start().create(&files).unwrap().cursor;
     let cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
     walk.advance_with_artifact(br#"{"some":"artifact"}"#).append(&files, Some(&cursor)).unwrap();
@@ -104,7 +104,7 @@ fn a_workflow_is_written_once_and_again_only_when_its_file_is_not_what_was_left(
     type Damaging = fn(&FaultyDisk, &str);
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let create = |name: &str| Walk::new(name).start().create(&files).unwrap();
+    let create = |name: &str| SampleSession::new(name).start().create(&files).unwrap();
     create("first");
     let path = disk.files().into_keys().find(|path| path.starts_with("workflows/pinned/")).unwrap();
     let (whole, first) = (disk.files()[&path].clone(), disk.writes());
@@ -316,7 +316,7 @@ fn a_manifest_that_shrinks_under_a_reader_is_damage() {
 fn the_mark_of_a_salvaged_part_is_read_or_reported_as_damaged_or_newer() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let mut walk = Walk::new("part");
+    let mut walk = SampleSession::new("part");
     let step = walk.start();
     let salvaged = Salvaged::new(SessionId::derived(&["hurt"]), "digest_mismatch", "one byte is wrong");
     files.create_part(std::slice::from_ref(&step.plan), &step.attachments(), &salvaged).unwrap();

@@ -5,7 +5,7 @@ use storage::StoreError;
 use storage::disk::{Disk as _, DiskPath, Fault, FaultyDisk, Survival};
 use storage::files::{ChainState, Retention, SessionFiles};
 
-use crate::support::{Step, Walk, events, open, session};
+use crate::support::{SampleSession, Step, events, open, session};
 
 /// A session from before chains were introduced begins one, and no crash in between looks like tampering.
 #[test]
@@ -65,7 +65,7 @@ fn crash_everywhere(
 }
 
 /// In every case, the session is as before or as after the append, and the next append repairs it.
-fn is_whole(before: &FaultyDisk, walk: &Walk, step: &Step, next: &Step) {
+fn is_whole(before: &FaultyDisk, walk: &SampleSession, step: &Step, next: &Step) {
     let old = walk.events.len() - step.plan.events().len() - next.plan.events().len();
     let new = walk.events.len() - next.plan.events().len();
     crash_everywhere(
@@ -122,7 +122,7 @@ fn an_advance_with_an_artifact_is_whole_or_absent_at_every_crash_point() {
 
 #[test]
 fn a_start_is_whole_or_absent_at_every_crash_point() {
-    let mut walk = Walk::new("start");
+    let mut walk = SampleSession::new("start");
     let start = walk.start();
     let next = walk.advance("the first");
     crash_everywhere(
@@ -146,7 +146,7 @@ fn a_start_is_whole_or_absent_at_every_crash_point() {
 
 #[test]
 fn an_import_of_many_plans_is_whole_or_absent_at_every_crash_point() {
-    let mut walk = Walk::new("import");
+    let mut walk = SampleSession::new("import");
     let steps: Vec<_> =
         std::iter::once(walk.start()).chain((0..3).map(|number| walk_advance(&mut walk, number))).collect();
     let plans: Vec<_> = steps.iter().map(|step| step.plan.clone()).collect();
@@ -167,7 +167,7 @@ fn an_import_of_many_plans_is_whole_or_absent_at_every_crash_point() {
     );
 }
 
-fn walk_advance(walk: &mut Walk, number: usize) -> Step {
+fn walk_advance(walk: &mut SampleSession, number: usize) -> Step {
     walk.advance(&format!("imported {number}"))
 }
 
@@ -175,7 +175,7 @@ fn walk_advance(walk: &mut Walk, number: usize) -> Step {
 fn a_collection_never_takes_what_is_needed_at_any_crash_point() {
     let disk = FaultyDisk::default();
     let old = session(&disk, "old", 2);
-    let mut young = Walk::new("young");
+    let mut young = SampleSession::new("young");
     young.now_ms = 5_000_000;
     let files = open(&disk);
     let mut cursor = young.start().create(&files).unwrap().cursor;
@@ -270,7 +270,7 @@ fn a_read_only_directory_can_be_read_and_says_that_it_cannot_be_written() {
     let old = walk.events.len() - step.plan.events().len();
     assert_eq!(files.load(&walk.session).unwrap().events.len(), old);
     assert_eq!(step.append(&files, None).unwrap_err().envelope().code(), "STORE_READ_ONLY");
-    let mut other = Walk::new("another");
+    let mut other = SampleSession::new("another");
     assert_eq!(other.start().create(&files).unwrap_err().envelope().code(), "STORE_READ_ONLY");
     assert_eq!(frozen.files(), disk.files());
 }

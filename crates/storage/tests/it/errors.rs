@@ -9,7 +9,7 @@ use storage::disk::FaultyDisk;
 use storage::files::{Attachments, NewObject};
 use storage::{ObjectKind, StoreError, StoreErrorCode};
 
-use crate::support::{Walk, open, session};
+use crate::support::{SampleSession, open, session};
 
 #[test]
 fn every_code_has_a_page_and_a_suggestion() {
@@ -91,7 +91,7 @@ fn a_plan_is_refused_before_anything_is_written_when_something_is_missing_or_wro
         assert_eq!(disk.files(), before, "{name}");
     }
     writer.append(&step.plan, &whole).unwrap();
-    let mut stranger = Walk::new("stranger");
+    let mut stranger = SampleSession::new("stranger");
     stranger.start();
     let error = writer.append(&stranger.advance("x").plan, &Attachments::default()).unwrap_err();
     assert_eq!(error.envelope().code(), "SESSION_MOVED");

@@ -3,7 +3,7 @@
 use storage::disk::FaultyDisk;
 use storage::files::{GcOutcome, GcReport, Retention};
 
-use crate::support::{Walk, open, session};
+use crate::support::{SampleSession, open, session};
 
 const LATER: Retention = Retention { now_ms: 10_000_000, ttl_ms: 1_000_000, dry_run: false };
 
@@ -11,7 +11,7 @@ const LATER: Retention = Retention { now_ms: 10_000_000, ttl_ms: 1_000_000, dry_
 fn old_sessions_go_with_everything_that_only_they_needed() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let mut walk = Walk::new("goes");
+    let mut walk = SampleSession::new("goes");
     let cursor = walk.start().create(&files).unwrap().cursor;
     walk.advance_with_artifact(b"[1]").append(&files, Some(&cursor)).unwrap();
     let would = files.gc(Retention { dry_run: true, ..LATER }).unwrap();
@@ -38,7 +38,7 @@ fn young_and_marked_sessions_stay_with_the_bases_of_their_snapshots() {
     // All three have the same steps, so they share snapshots.
     let kept = session(&disk, "kept", 5);
     let old = session(&disk, "old", 9);
-    let mut young = Walk::new("young");
+    let mut young = SampleSession::new("young");
     young.now_ms = LATER.now_ms - 1;
     let mut cursor = young.start().create(&files).unwrap().cursor;
     for _ in 0..7 {
@@ -72,11 +72,11 @@ fn events_and_imports_say_how_old_a_session_is_and_files_do_not() {
 
 #[test]
 fn anything_that_cannot_be_validated_means_that_nothing_is_deleted() {
-    let manifest = |walk: &Walk| format!("sessions/{}/manifest.jsonl", walk.session);
+    let manifest = |walk: &SampleSession| format!("sessions/{}/manifest.jsonl", walk.session);
     for case in ["a damaged manifest", "a missing segment", "a newer record", "a damaged snapshot"] {
         let disk = FaultyDisk::default();
         let old = session(&disk, "old", 1);
-        let mut young = Walk::new("young");
+        let mut young = SampleSession::new("young");
         young.now_ms = LATER.now_ms;
         let files = open(&disk);
         let cursor = young.start().create(&files).unwrap().cursor;

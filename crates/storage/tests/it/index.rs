@@ -8,7 +8,7 @@ use storage::disk::{Disk, DiskPath, FaultyDisk};
 use storage::files::{Cursor, Loaded, Retention, SessionFiles};
 use storage::index::{Index, PositionKey, Projection};
 
-use crate::support::{Step, Walk, open};
+use crate::support::{SampleSession, Step, open};
 
 fn key(text: &str) -> PositionKey {
     *canon::digest::Digest::of_bytes(text.as_bytes()).as_bytes().first_chunk().unwrap()
@@ -83,7 +83,7 @@ fn answers(index: &Index, keys: &[PositionKey]) -> Answers {
 fn grown(disk: &FaultyDisk) -> (Index, Vec<PositionKey>) {
     let files = open(disk);
     let index = Index::new(files.clone());
-    let mut walks: Vec<_> = ["a", "b", "c"].into_iter().map(Walk::new).collect();
+    let mut walks: Vec<_> = ["a", "b", "c"].into_iter().map(SampleSession::new).collect();
     let mut cursors: Vec<_> =
         walks.iter_mut().map(|walk| record(&files, &index, &walk.start(), None)).collect();
     for round in 0..7 {
@@ -127,7 +127,7 @@ fn what_another_process_adds_is_found() {
     let other = Index::new(open(&disk));
     answers(&other, &keys);
     let files = open(&disk);
-    let mut walk = Walk::new("later");
+    let mut walk = SampleSession::new("later");
     let cursor = record(&files, &index, &walk.start(), None);
     record(&files, &index, &walk.advance("something new"), Some(&cursor));
     let tip = walk.events.iter().rev().find_map(|event| event.scope.node_id()).unwrap();
@@ -137,7 +137,7 @@ fn what_another_process_adds_is_found() {
     assert_eq!(positions[0].as_ref().unwrap().0, walk.session);
     assert_eq!(positions[1], None);
     // Appended without updating the index.
-    let mut silent = Walk::new("silent");
+    let mut silent = SampleSession::new("silent");
     silent.start().create(&files).unwrap();
     let root = silent.events[2].scope.node_id().unwrap();
     assert!(other.position(&key(root.as_str()), &project).unwrap().is_some());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use storage::disk::{Disk, FaultyDisk, RealDisk};
 use storage::files::SessionFiles;
 
-use crate::support::{Walk, open};
+use crate::support::{SampleSession, open};
 
 /// The number of files, and their size in bytes.
 fn measure(path: &Path) -> (usize, u64) {
@@ -30,7 +30,7 @@ fn an_advance_writes_two_files_and_less_than_four_kilobytes_however_long_the_run
     let dir = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path()).unwrap());
     let files = SessionFiles::open(disk).unwrap();
-    let mut walk = Walk::new("bytes");
+    let mut walk = SampleSession::new("bytes");
     let mut cursor = walk.start().create(&files).unwrap().cursor;
     let mut measured = BTreeMap::new();
     for number in 1..=500_usize {
@@ -59,7 +59,7 @@ fn measure_at(numbers: &[usize], number: usize) -> bool {
 fn an_advance_makes_thirteen_writes_of_which_six_are_syncs() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let mut walk = Walk::new("writes");
+    let mut walk = SampleSession::new("writes");
     let cursor = walk.start().create(&files).unwrap().cursor;
     let before = disk.writes();
     walk.advance("x").append(&files, Some(&cursor)).unwrap();

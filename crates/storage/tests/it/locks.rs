@@ -8,7 +8,7 @@ use std::thread;
 use storage::disk::{Disk as _, DiskPath, RealDisk, Sharing};
 use storage::files::{Retention, SessionFiles};
 
-use crate::support::Walk;
+use crate::support::SampleSession;
 
 fn files(path: &Path) -> SessionFiles {
     SessionFiles::open(Arc::new(RealDisk::open(path).unwrap())).unwrap()
@@ -17,7 +17,7 @@ fn files(path: &Path) -> SessionFiles {
 #[test]
 fn of_many_writers_one_wins_each_round_and_the_others_must_retry() {
     let dir = tempfile::tempdir().unwrap();
-    let mut walk = Walk::new("writers");
+    let mut walk = SampleSession::new("writers");
     let start = walk.start();
     start.create(&files(dir.path())).unwrap();
     let steps: Vec<_> = (0..6).map(|number| walk.advance(&number.to_string())).collect();
@@ -54,7 +54,7 @@ fn of_many_writers_one_wins_each_round_and_the_others_must_retry() {
 #[test]
 fn a_reader_never_takes_a_writer_for_damage() {
     let dir = tempfile::tempdir().unwrap();
-    let mut walk = Walk::new("reader");
+    let mut walk = SampleSession::new("reader");
     walk.start().create(&files(dir.path())).unwrap();
     let steps: Vec<_> = (0..40).map(|number| walk.advance(&number.to_string())).collect();
     thread::scope(|scope| {
@@ -84,7 +84,7 @@ fn a_reader_never_takes_a_writer_for_damage() {
 fn a_collection_waits_for_writers_and_writers_for_a_collection() {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());
-    let mut walk = Walk::new("gc-lock");
+    let mut walk = SampleSession::new("gc-lock");
     walk.start().create(&files).unwrap();
     let retention = Retention { now_ms: 0, ttl_ms: 1, dry_run: false };
     let writer = files.lock(&walk.session, None).unwrap();
@@ -104,7 +104,7 @@ fn files_and_directories_are_for_their_owner_alone() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("data/interlock");
     let files = files(&root);
-    let mut walk = Walk::new("modes");
+    let mut walk = SampleSession::new("modes");
     let cursor = walk.start().create(&files).unwrap().cursor;
     walk.advance_with_artifact(b"{}").append(&files, Some(&cursor)).unwrap();
     files.keyring_or_create([7; 32]).unwrap();
@@ -130,7 +130,7 @@ fn no_link_is_followed() {
     std::fs::create_dir(&outside).unwrap();
     let root = dir.path().join("data");
     let files = files(&root);
-    let mut walk = Walk::new("links");
+    let mut walk = SampleSession::new("links");
     walk.start().create(&files).unwrap();
     let snapshots = root.join("snapshots");
     std::fs::rename(&snapshots, dir.path().join("moved")).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ports::contract::sessions::{Walk, contract};
+use ports::contract::sessions::{SampleSession, contract};
 use ports::sessions::{SessionLog as _, StoreError};
 use ports::wait;
 use storage::disk::{Disk, Fault, FaultyDisk, MemoryDisk, RealDisk};
@@ -41,7 +41,7 @@ fn without_a_runtime_the_calling_thread_does_the_work() {
 fn a_failed_append_is_not_recorded_unless_the_error_says_that_it_may_be() {
     let append = |disk: &FaultyDisk, fault: Option<usize>| {
         let store = open(disk.clone());
-        let mut walk = Walk::new("unknown outcome");
+        let mut walk = SampleSession::new("unknown outcome");
         wait(store.create(walk.start())).unwrap();
         let before = walk.events.clone();
         let writer = wait(store.lock(walk.session.clone(), None)).unwrap();

@@ -9,7 +9,7 @@ use guide::snapshot_digest::NamedSnapshot;
 use proptest::prelude::*;
 use storage::disk::FaultyDisk;
 
-use crate::support::{Walk, open, session};
+use crate::support::{SampleSession, open, session};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -18,7 +18,7 @@ proptest! {
     #[test]
     fn every_snapshot_of_a_run_reads_back_as_itself(advances in 1..90_usize, checkpoints in any::<u64>()) {
         let disk = FaultyDisk::default();
-        let mut walk = Walk::new("chain");
+        let mut walk = SampleSession::new("chain");
         let files = open(&disk);
         let mut cursor = walk.start().create(&files).unwrap().cursor;
         let mut whole = vec![walk.snapshot()];
@@ -43,7 +43,7 @@ proptest! {
 fn a_snapshot_that_lost_steps_is_stored_whole_and_reads_back() {
     let disk = FaultyDisk::default();
     let files = open(&disk);
-    let mut walk = Walk::new("shrinking");
+    let mut walk = SampleSession::new("shrinking");
     let cursor = walk.start().create(&files).unwrap().cursor;
     let cursor = walk.advance("x").append(&files, Some(&cursor)).unwrap().cursor;
     let parent = walk.snapshot().snapshot_ref();
@@ -77,7 +77,7 @@ fn a_snapshot_of_a_later_version_is_reported_and_not_changed() {
     ] {
         let disk = FaultyDisk::default();
         let files = open(&disk);
-        let mut walk = Walk::new("later");
+        let mut walk = SampleSession::new("later");
         let mut cursor = walk.start().create(&files).unwrap().cursor;
         let mut references = vec![walk.snapshot().snapshot_ref()];
         for _ in 0..3 {
@@ -126,7 +126,7 @@ fn what_is_missing_or_damaged_is_said_and_not_used() {
     assert_eq!(open(&disk).snapshot(tip).unwrap_err().envelope().code(), "STORE_OBJECT_DAMAGED");
     // Storing a damaged snapshot again rewrites it.
     disk.overwrite(&path, b"{".to_vec());
-    let mut again = Walk::new("missing");
+    let mut again = SampleSession::new("missing");
     again.start();
     for number in 0..3 {
         again.advance(&format!("notes {number}"));

@@ -52,7 +52,7 @@ impl Step {
 }
 
 /// A session and its progress.
-pub(crate) struct Walk {
+pub(crate) struct SampleSession {
     pub(crate) session: SessionId,
     log: SessionState,
     run: RunId,
@@ -64,7 +64,7 @@ pub(crate) struct Walk {
     pub(crate) now_ms: u64,
 }
 
-impl Walk {
+impl SampleSession {
     pub(crate) fn new(name: &str) -> Self {
         let session = SessionId::derived(&[name]);
         let run = derive::run_id(&session, 0);
@@ -279,9 +279,9 @@ pub(crate) fn open(disk: &FaultyDisk) -> SessionFiles {
 }
 
 /// A session with a start and `advances` advances, on a healthy disk.
-pub(crate) fn session(disk: &FaultyDisk, name: &str, advances: usize) -> Walk {
+pub(crate) fn session(disk: &FaultyDisk, name: &str, advances: usize) -> SampleSession {
     let files = open(disk);
-    let mut walk = Walk::new(name);
+    let mut walk = SampleSession::new(name);
     let mut cursor = walk.start().create(&files).unwrap().cursor;
     for number in 0..advances {
         cursor = walk.advance(&format!("notes {number}")).append(&files, Some(&cursor)).unwrap().cursor;

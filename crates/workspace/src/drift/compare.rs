@@ -13,7 +13,7 @@ use super::link::{Leads, leads};
 use super::pool::{Pool, Task};
 use super::refresh::Refreshes;
 use super::report::{Collector, EntryFacts};
-use super::walk::{Entry, Seen, Walk};
+use super::walk::{DriftWalk, Entry, Seen};
 use super::work::{Hashed, Job, Suspect, TaskResult};
 use crate::Error;
 use crate::index::{self, Line, LineKind, Reader};
@@ -33,7 +33,7 @@ const BATCHES: usize = 16;
 pub(super) struct Comparison<'a> {
     level: Level,
     grants: &'a [Grant],
-    walk: Walk<'a>,
+    walk: DriftWalk<'a>,
     pool: &'a Pool<Job>,
     collector: &'a mut Collector,
     refreshes: Refreshes,
@@ -57,7 +57,7 @@ impl<'a> Comparison<'a> {
         Ok(Self {
             level,
             grants,
-            walk: Walk::new(root, &slots, pool)?,
+            walk: DriftWalk::new(root, &slots, pool)?,
             pool,
             collector,
             refreshes,

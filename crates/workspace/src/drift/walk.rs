@@ -71,13 +71,13 @@ struct Frame {
 }
 
 /// A walk, entry by entry.
-pub(super) struct Walk<'p> {
+pub(super) struct DriftWalk<'p> {
     pool: &'p Pool<Job>,
     frames: Vec<Frame>,
     path: Vec<u8>,
 }
 
-impl<'p> Walk<'p> {
+impl<'p> DriftWalk<'p> {
     /// Starts at these slots.
     pub(super) fn new(root: &Dir, slots: &[Slot], pool: &'p Pool<Job>) -> Result<Self, Error> {
         let mut paths: Vec<&str> = slots.iter().map(|slot| slot.relative()).collect();

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::limits::{ATTACHMENTS, Count};
-use super::walk::{EntryKind, Walk, WalkEntry};
+use super::walk::{EntryKind, FolderWalk, WalkEntry};
 use super::{files, key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
@@ -26,7 +26,7 @@ pub(super) fn of_session(root: &Dir, session: &str, sink: &mut dyn Sink) -> Resu
     let mut count = Count::of(ATTACHMENTS);
     let mut names = Names::default();
     let hidden = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
-    let walk = Walk { label: &path, code: Code::ResolveBadResponse, links: false, skip: &hidden };
+    let walk = FolderWalk { label: &path, code: Code::ResolveBadResponse, links: false, skip: &hidden };
     walk.run(&folder, &mut |found| {
         let WalkEntry { path, what: EntryKind::File { file, .. } } = found else { return Ok(()) };
         count.add(1)?;

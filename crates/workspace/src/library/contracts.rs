@@ -1,7 +1,7 @@
 //! Deliverable specifications and earlier deliverables: a folder each.
 
 use super::limits::{BUNDLE_BYTES, BUNDLE_FILES, Count, DEFINITION, FILES, Limit};
-use super::walk::{EntryKind, Walk, WalkEntry};
+use super::walk::{EntryKind, FolderWalk, WalkEntry};
 use super::{files, key, put, versions};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
@@ -75,7 +75,7 @@ fn tree(
     let folder = files::folder(root, path)?;
     let mut files = Count::of(max_files.unwrap_or(FILES));
     let mut bytes = max_bytes.map(Count::of);
-    let walk = Walk { label: path, code: Code::ResolveBadResponse, links: false, skip: &|_| false };
+    let walk = FolderWalk { label: path, code: Code::ResolveBadResponse, links: false, skip: &|_| false };
     walk.run(&folder, &mut |WalkEntry { path, what }| match what {
         EntryKind::File { file, size, executable } => {
             files.add(1)?;

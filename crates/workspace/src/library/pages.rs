@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::limits::{Count, FILES, PAGE, SPACE};
-use super::walk::{EntryKind, Walk, WalkEntry};
+use super::walk::{EntryKind, FolderWalk, WalkEntry};
 use super::{files, key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
@@ -21,7 +21,7 @@ pub(super) fn space(root: &Dir, space: &str, sink: &mut dyn Sink) -> Result<(), 
     let (mut left_out, mut first) = (0_usize, None);
     // Hidden files are ignored.
     let hidden = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
-    let walk = Walk { label: &path, code: Code::ResolveBadResponse, links: false, skip: &hidden };
+    let walk = FolderWalk { label: &path, code: Code::ResolveBadResponse, links: false, skip: &hidden };
     walk.run(&folder, &mut |found| {
         let WalkEntry { path, what: EntryKind::File { file, size, .. } } = found else { return Ok(()) };
         if path.starts_with(ASSETS) {

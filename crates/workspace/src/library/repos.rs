@@ -21,7 +21,7 @@ use std::path::Path;
 use self::folder::Folder;
 use self::location::Location;
 use super::limits::{Count, FILES, REPO_BYTES};
-use super::walk::{EntryKind, Walk, WalkEntry};
+use super::walk::{EntryKind, FolderWalk, WalkEntry};
 use super::{key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::Dir;
@@ -103,7 +103,7 @@ fn plain(folder: &Dir, repo_ref: &str, git_ref: &str, sink: &mut dyn Sink) -> Re
 
 fn tree(folder: &Dir, label: &str, skip: &dyn Fn(&str) -> bool, sink: &mut dyn Sink) -> Result<(), Error> {
     let (mut files, mut bytes) = (Count::of(FILES), Count::of(REPO_BYTES));
-    let walk = Walk { label, code: Code::ResolveBadResponse, links: true, skip };
+    let walk = FolderWalk { label, code: Code::ResolveBadResponse, links: true, skip };
     walk.run(folder, &mut |WalkEntry { path, what }| {
         files.add(1)?;
         let (executable, content) = match what {

@@ -2,7 +2,7 @@
 
 use super::limits::{BUNDLE_BYTES, BUNDLE_FILES, Count, DEFINITION, SKILLS};
 use super::versions::{self, Candidate, Range, Version};
-use super::walk::{EntryKind, Walk, WalkEntry};
+use super::walk::{EntryKind, FolderWalk, WalkEntry};
 use super::{files, front_matter, key, put};
 use crate::resolve::{Content, Sink};
 use crate::rooted::{Dir, Kind};
@@ -54,7 +54,8 @@ pub(super) fn resolve(root: &Dir, wanted: &str, sink: &mut dyn Sink) -> Result<(
     }
     let folder = files::folder(root, &skill.path)?;
     let (mut files, mut bytes) = (Count::of(BUNDLE_FILES), Count::of(BUNDLE_BYTES));
-    let walk = Walk { label: &skill.path, code: Code::SkillInvalidBundle, links: false, skip: &|_| false };
+    let walk =
+        FolderWalk { label: &skill.path, code: Code::SkillInvalidBundle, links: false, skip: &|_| false };
     walk.run(&folder, &mut |WalkEntry { path, what }| match what {
         EntryKind::File { file, size, executable } => {
             files.add(1)?;

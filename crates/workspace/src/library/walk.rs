@@ -29,7 +29,7 @@ pub(super) enum EntryKind {
 }
 
 /// The options of a walk.
-pub(super) struct Walk<'a> {
+pub(super) struct FolderWalk<'a> {
     /// The folder's name in errors.
     pub(super) label: &'a str,
     /// The code of errors about the folder's contents.
@@ -47,7 +47,7 @@ struct Level {
     names: vec::IntoIter<(Name, Option<Kind>)>,
 }
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     /// Passes everything to `visit`, folders before their contents, names in byte order.
     pub(super) fn run(
         &self,

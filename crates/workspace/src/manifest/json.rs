@@ -17,12 +17,12 @@ pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
         let position = Position { line: at.line as u64, column: at.column as u64 };
         Unreadable { position: Some(position), reason: error.kind.to_string() }
     })?;
-    let mut walk = Walk { text, at: 0, counted: 0, line: 1, column: 1 };
+    let mut walk = JsonReader { text, at: 0, counted: 0, line: 1, column: 1 };
     walk.node().ok_or_else(|| Unreadable { position: None, reason: "the file is not JSON".to_owned() })
 }
 
 /// The remaining text, and the last computed position.
-struct Walk<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
     /// Line and column of this byte. It only moves forward, so the walk is linear.
@@ -31,7 +31,7 @@ struct Walk<'a> {
     column: u64,
 }
 
-impl Walk<'_> {
+impl JsonReader<'_> {
     /// Recursive: the text is at most [`MAX_DEPTH`] levels deep.
     fn node(&mut self) -> Option<Node> {
         self.space();

@@ -92,7 +92,7 @@ struct Evaluation<'e> {
 }
 
 /// Passed, failed, or ignored.
-type Outcome = Option<bool>;
+type RuleResult = Option<bool>;
 
 impl Evaluation<'_> {
     /// `kind` is how a rule below counts as failed. Failed rules are added to `failures`.
@@ -103,7 +103,7 @@ impl Evaluation<'_> {
         kind: FailureKind,
         depth: usize,
         failures: &mut Vec<CriteriaFailure>,
-    ) -> Result<Outcome, EvaluationError> {
+    ) -> Result<RuleResult, EvaluationError> {
         if depth > MAX_DEPTH {
             return Err(malformed(path, "it is nested too deeply"));
         }
@@ -131,7 +131,7 @@ impl Evaluation<'_> {
         kind: FailureKind,
         depth: usize,
         failures: &mut Vec<CriteriaFailure>,
-    ) -> Result<Outcome, EvaluationError> {
+    ) -> Result<RuleResult, EvaluationError> {
         // Below a `not`, `and` and `or` are exchanged: `not (a or b)` requires that neither passes.
         let forbidden = kind == FailureKind::Forbidden;
         let below = match (join, forbidden) {
@@ -161,7 +161,7 @@ impl Evaluation<'_> {
         path: &str,
         kind: FailureKind,
         failures: &mut Vec<CriteriaFailure>,
-    ) -> Result<Outcome, EvaluationError> {
+    ) -> Result<RuleResult, EvaluationError> {
         if !applies(members, self.context)? {
             return Ok(None);
         }

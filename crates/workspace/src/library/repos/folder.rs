@@ -2,7 +2,7 @@
 
 use super::RepoContext;
 use crate::library::limits::{Count, FILES};
-use crate::library::walk::{Walk, WalkEntry};
+use crate::library::walk::{FolderWalk, WalkEntry};
 use crate::library::{files, key};
 use crate::rooted::{Dir, Kind};
 use crate::{Code, Error};
@@ -55,6 +55,6 @@ fn whole_in_itself(folder: &Dir, git: &str, path: &str) -> Result<(), Error> {
         }
     }
     let mut files = Count::of(FILES);
-    let walk = Walk { label: &label, code: Code::ResolveBadResponse, links: false, skip: &|_| false };
+    let walk = FolderWalk { label: &label, code: Code::ResolveBadResponse, links: false, skip: &|_| false };
     walk.run(&git, &mut |_: WalkEntry| files.add(1))
 }

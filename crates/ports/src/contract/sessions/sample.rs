@@ -19,7 +19,7 @@ use crate::sessions::{Append, Creation, NewObject, NewObjects, Projection};
 
 /// A session under way. Each method gives the next append, and assumes that it is made.
 #[derive(Debug)]
-pub struct Walk {
+pub struct SampleSession {
     pub session: SessionId,
     /// All events so far.
     pub events: Vec<Event>,
@@ -33,7 +33,7 @@ pub struct Walk {
     workflow: Vec<u8>,
 }
 
-impl Walk {
+impl SampleSession {
     pub fn new(name: &str) -> Self {
         let session = SessionId::derived(&[name]);
         let run = derive::run_id(&session, 0);
