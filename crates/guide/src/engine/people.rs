@@ -76,7 +76,7 @@ impl SubmittedOutput {
 }
 
 fn digest_of(artifacts: impl Iterator<Item = Digest>) -> Digest {
-    let mut digests: Vec<_> = artifacts.map(|digest| digest.to_hex()).collect();
+    let mut digests: Vec<_> = artifacts.map(Digest::to_hex).collect();
     digests.sort_unstable();
     Digest::of_bytes(digests.concat().as_bytes())
 }

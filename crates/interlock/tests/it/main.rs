@@ -8,6 +8,7 @@ mod compose;
 mod conformance_rules;
 mod demo;
 mod doctor;
+mod error_messages;
 mod expand;
 mod guided_node;
 mod home;
